@@ -60,6 +60,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		c.metrics.close()
 		return nil, err
 	}
+	pods := &podcache.Versions{}
 	// The parts stop in the reverse order of their start: controllers before the API server, the API server before the
 	// store. Therefore each has a context of its own, independent of the caller's.
 	base := context.WithoutCancel(ctx)
@@ -67,6 +68,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c.server, err = apiserver.Start(base, apiserver.Options{
 		Dir: pki, Backend: backend, BindAddress: o.BindAddress, Port: o.Port, Version: o.Version, WatchCache: true,
 		Conversions: conversions(), ServiceIPRange: o.ServiceCIDR, ResourceMetrics: c.usage.Storages(),
+		Pods: pods.Transform,
 		Settings: apiserver.Settings{
 			FeatureGates: o.FeatureGates, RuntimeConfig: o.RuntimeConfig, AdmissionPlugins: o.AdmissionPlugins,
 			AuditPolicyFile: o.AuditPolicyFile, AuditLogFile: o.AuditLogFile,
@@ -91,7 +93,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		c.closeEtcd()
 		close(c.done)
 	})
-	if err := c.startParts(ctx, workCtx, &work, set, pki); err != nil {
+	if err := c.startParts(ctx, workCtx, &work, set, pki, pods); err != nil {
 		c.stop()
 		return nil, err
 	}
@@ -112,15 +114,15 @@ func (c *Cluster) openBackend(ctx context.Context) (apiserver.Backend, string, e
 		etcd := apiserver.Etcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile}
 		return etcd, filepath.Join(o.StateDir, "pki"), etcd.Check(ctx)
 	default:
-		return apiserver.Memory{Worlds: store.New(store.Options{})}, filepath.Join(o.StateDir, "pki"), nil
+		return apiserver.Memory{Worlds: store.New(store.Options{ShareParts: true})}, filepath.Join(o.StateDir, "pki"), nil
 	}
 }
 
 // startParts builds the controllers and installs the definitions of our kinds while the API server runs its post-start hooks,
 // then creates the nodes. With Options.BeforeControllers, the controllers run after it.
-func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup, set *stage.Set, pki string) error {
+func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup, set *stage.Set, pki string, versions *podcache.Versions) error {
 	list := c.options.Controllers
-	pods, err := podcache.New(c.server.RESTConfig("rehearse:pods"))
+	pods, err := podcache.New(c.server.RESTConfig("rehearse:pods"), versions)
 	if err != nil {
 		return err
 	}

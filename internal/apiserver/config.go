@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -128,6 +129,11 @@ func newConfig(o Options, opts options.CompletedOptions, d *handlers, working *w
 	)
 	if err != nil {
 		return nil, err
+	}
+	if o.Pods != nil {
+		if err := shared.Core().V1().Pods().Informer().SetTransform(o.Pods); err != nil {
+			return nil, fmt.Errorf("the API server's informer of pods: %w", err)
+		}
 	}
 	generic.RESTOptionsGetter = o.Backend.getter(generic.RESTOptionsGetter, o.WatchCache)
 	generic.EffectiveVersion = version{generic.EffectiveVersion, o.Version}

@@ -14,6 +14,7 @@ var floors = map[string]int{
 	"internal/version":                 0,
 	"internal/splitmix":                0,
 	"internal/nearest":                 0,
+	"internal/intern":                  0,
 	"internal/workload":                1,
 	"internal/workload/job":            1,
 	"internal/workload/cloneset":       1,

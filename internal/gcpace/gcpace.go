@@ -22,13 +22,16 @@ import (
 
 // The paces (GOGC, in percent), the allocation rate that separates them, and how long a process
 // must be quiet before its pace changes to restPercent. While the process is busy, the heap may
-// grow by headroom before it is collected, but by at least restPercent and at most busyPercent of
+// grow by headroom before it is collected, but by at least leastPercent and at most busyPercent of
 // what is live: a small heap makes the process a third faster, and a large one must not take the
-// machine's memory.
+// machine's memory. The memory of an idle cluster follows the largest heap under load, because objects that live long are
+// created between others that die soon.
 const (
 	busyPercent   = 300
 	restPercent   = 100
+	leastPercent  = 50
 	headroom      = 3 << 29   // bytes (1.5 GiB)
+	restHeadroom  = 1 << 30   // bytes; the same for a process that is not busy
 	stepPercent   = 25        // smaller changes do not justify the pause that setting GOGC causes
 	busyBytes     = 128 << 20 // allocated in a period; the leases of a thousand nodes allocate a third of it
 	period        = time.Second
@@ -65,10 +68,11 @@ func (p pace) giveBack() bool { return !p.busy && p.work >= workPeriods }
 
 // percent returns the pace (GOGC) for a heap with this many live bytes.
 func (p pace) percent(live uint64) int {
-	if !p.busy {
-		return restPercent
+	room, most := uint64(restHeadroom), uint64(restPercent)
+	if p.busy {
+		room, most = headroom, busyPercent
 	}
-	return int(min(max(headroom*100/max(live, 1), restPercent), busyPercent))
+	return int(min(max(room*100/max(live, 1), leastPercent), most))
 }
 
 // Run adapts the pace until ctx ends. It starts with the busy pace.

@@ -69,7 +69,7 @@ func (s *objects) decodeNew(data []byte) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.worlds.fields.share(obj)
+	s.worlds.share(obj)
 	return obj, nil
 }
 

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"reflect"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -12,10 +14,54 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
+// eachSharing calls a test for a store whose objects have their own parts, and for one whose objects share equal parts.
+func eachSharing(t *testing.T, test func(t *testing.T, ws *Worlds)) {
+	for name, share := range map[string]bool{"own parts": false, "shared parts": true} {
+		t.Run(name, func(t *testing.T) { test(t, New(Options{ShareParts: share})) })
+	}
+}
+
+// TestPartsAreShared: with ShareParts, objects of one namespace share their equal parts, an update does not change those of
+// others, and each object keeps what was written.
+func TestPartsAreShared(t *testing.T) {
+	eachSharing(t, func(t *testing.T, ws *Worlds) {
+		s := pods(t, ws, nil)
+		for name, fields := range map[string]string{"a": `{"f:spec":{}}`, "b": `{"f:spec":{}}`, "c": `{"f:status":{}}`} {
+			p := pod("ns", name)
+			p.Labels = map[string]string{"app": "web"}
+			p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Update", FieldsV1: metav1.NewFieldsV1(fields)}}
+			mustCreate(t, t.Context(), s, p)
+		}
+		of := func(name string) *example.Pod {
+			v, _ := ws.World("").live("/pods/ns/" + name)
+			obj, _, err := s.object(t.Context(), "/pods/ns/"+name, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return obj.(*example.Pod)
+		}
+		if shares := reflect.ValueOf(of("a").Labels).Pointer() == reflect.ValueOf(of("b").Labels).Pointer(); shares != ws.options.ShareParts {
+			t.Errorf("two pods share their labels: %v, want %v", shares, ws.options.ShareParts)
+		}
+		mustUpdate(t, t.Context(), s, "/pods/ns/a", func(p *example.Pod) {
+			p.Labels["app"] = "db"
+			p.ManagedFields[0].FieldsV1.SetRawString(`{"f:metadata":{}}`)
+		})
+		for name, want := range map[string]string{"a": `{"f:metadata":{}} db`, "b": `{"f:spec":{}} web`, "c": `{"f:status":{}} web`} {
+			if got := of(name).ManagedFields[0].FieldsV1.GetRawString() + " " + of(name).Labels["app"]; got != want {
+				t.Errorf("%s has %s, want %s", name, got, want)
+			}
+		}
+		checkShared(t, s)
+	})
+}
+
 // TestOwnersMayChange checks that a caller that owns an object can modify all of it without any
 // effect on others.
-func TestOwnersMayChange(t *testing.T) {
-	s := pods(t, New(Options{}), nil)
+func TestOwnersMayChange(t *testing.T) { eachSharing(t, testOwnersMayChange) }
+
+func testOwnersMayChange(t *testing.T, ws *Worlds) {
+	s := pods(t, ws, nil)
 	spoil := func(p *example.Pod) {
 		p.Name, p.Labels["a"], p.Annotations["b"] = "spoilt", "spoilt", "spoilt"
 		p.Finalizers[0] = "spoilt"
@@ -43,8 +89,10 @@ func TestOwnersMayChange(t *testing.T) {
 
 // TestReadersMayChangeTheTop checks that the changes that the registry and the encoders make to an
 // object affect no other reader.
-func TestReadersMayChangeTheTop(t *testing.T) {
-	s := pods(t, New(Options{}), nil)
+func TestReadersMayChangeTheTop(t *testing.T) { eachSharing(t, testReadersMayChangeTheTop) }
+
+func testReadersMayChangeTheTop(t *testing.T, ws *Worlds) {
+	s := pods(t, ws, nil)
 	in := pod("ns", "p")
 	in.Labels = map[string]string{"a": "a"}
 	mustCreate(t, t.Context(), s, in)
@@ -65,8 +113,10 @@ func TestReadersMayChangeTheTop(t *testing.T) {
 
 // TestCacheGetsTheObjectItself checks that a watch of the watch cache receives the shared object,
 // and that a deletion's object is created once for all watches.
-func TestCacheGetsTheObjectItself(t *testing.T) {
-	s := pods(t, New(Options{}), nil)
+func TestCacheGetsTheObjectItself(t *testing.T) { eachSharing(t, testCacheGetsTheObjectItself) }
+
+func testCacheGetsTheObjectItself(t *testing.T, ws *Worlds) {
+	s := pods(t, ws, nil)
 	opts := everything(1)
 	opts.ProgressNotify = true
 	a, b := mustWatch(t, t.Context(), s, opts), mustWatch(t, t.Context(), s, opts)
@@ -83,8 +133,9 @@ func TestCacheGetsTheObjectItself(t *testing.T) {
 // TestWatchOfARunGetsItsOwn checks that a watch of a run's world receives a copy: it takes
 // bookmarks from the store like the watch cache, but the server encodes its objects, which writes
 // the kind into them.
-func TestWatchOfARunGetsItsOwn(t *testing.T) {
-	ws := New(Options{})
+func TestWatchOfARunGetsItsOwn(t *testing.T) { eachSharing(t, testWatchOfARunGetsItsOwn) }
+
+func testWatchOfARunGetsItsOwn(t *testing.T, ws *Worlds) {
 	s := pods(t, ws, nil)
 	if _, err := ws.Fork("run", RunOptions{Revision: 1}); err != nil {
 		t.Fatal(err)
@@ -104,8 +155,9 @@ func TestWatchOfARunGetsItsOwn(t *testing.T) {
 
 // TestOtherStorageReadsForItself checks that a Storage never returns an object that another
 // Storage's codec decoded.
-func TestOtherStorageReadsForItself(t *testing.T) {
-	ws := New(Options{})
+func TestOtherStorageReadsForItself(t *testing.T) { eachSharing(t, testOtherStorageReadsForItself) }
+
+func testOtherStorageReadsForItself(t *testing.T, ws *Worlds) {
 	first, second := pods(t, ws, nil), pods(t, ws, nil)
 	mustCreate(t, t.Context(), first, pod("ns", "p"))
 	v, _ := ws.World("").live("/pods/ns/p")
@@ -161,8 +213,9 @@ func thing(name string) *unstructured.Unstructured {
 
 // TestUnstructured checks custom resources: they are maps, so copying the struct does not copy the
 // object.
-func TestUnstructured(t *testing.T) {
-	ws := New(Options{})
+func TestUnstructured(t *testing.T) { eachSharing(t, testUnstructured) }
+
+func testUnstructured(t *testing.T, ws *Worlds) {
 	s := things(t, ws, "v1")
 	opts := everything(1)
 	opts.ProgressNotify = true
@@ -224,8 +277,9 @@ func checkThing(t *testing.T, s *objects) {
 
 // TestUnstructuredVersions checks a kind whose versions each have a Storage over the same bytes:
 // each returns objects in its version, and so does a list that asks for another version.
-func TestUnstructuredVersions(t *testing.T) {
-	ws := New(Options{})
+func TestUnstructuredVersions(t *testing.T) { eachSharing(t, testUnstructuredVersions) }
+
+func testUnstructuredVersions(t *testing.T, ws *Worlds) {
 	v1, v2 := things(t, ws, "v1"), things(t, ws, "v2")
 	if err := v1.Create(t.Context(), "/things/t", thing("t"), nil, 0); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/rehearse-k8s/rehearse/internal/intern"
 )
 
 const (
@@ -38,6 +40,10 @@ type Options struct {
 	// requested progress. The default is five seconds. The watch cache does not wait for it; see
 	// GetCurrentResourceVersion.
 	ProgressInterval time.Duration
+
+	// ShareParts lets decoded objects share the memory of their equal parts (package intern). That costs a few microseconds for each
+	// write, and halves the memory of many similar objects.
+	ShareParts bool
 }
 
 func (o Options) withDefaults() Options {
@@ -63,7 +69,7 @@ type Worlds struct {
 	wake       chan struct{} // wakes Run because an expiry is due earlier
 
 	directories directories
-	fields      fieldSets
+	samples     intern.Samples
 
 	mu    sync.RWMutex
 	byRun map[string]*World

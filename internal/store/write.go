@@ -37,6 +37,7 @@ func (s *objects) Create(ctx context.Context, key string, obj, out runtime.Objec
 	if _, _, ok := s.world(ctx).write(key, 0, v, seconds(ttl)); !ok {
 		return storage.NewKeyExistsError(key, 0)
 	}
+	s.worlds.remember(v)
 	if out == nil {
 		return nil
 	}
@@ -249,6 +250,7 @@ func (u *update) write(ctx context.Context, st *state, data []byte, ttl *uint64)
 	if !ok {
 		return u.of(ctx, before)
 	}
+	u.objects.worlds.remember(v)
 	return nil, u.objects.answer(ctx, u.key, v, data, u.out)
 }
 

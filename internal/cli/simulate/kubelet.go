@@ -34,7 +34,7 @@ func (s *simulation) serveKubelet(ctx context.Context) (stop func(), err error) 
 	if s.Kubelet == nil {
 		return func() {}, nil
 	}
-	pods, err := podcache.New(s.Config)
+	pods, err := podcache.New(s.Config, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ type Cache struct {
 	Pace time.Duration
 
 	reflector *cache.Reflector
-	interner  Interner
+	versions  *Versions
 	wanted    chan struct{} // closed by the first reader
 	want      sync.Once
 	synced    chan struct{}
@@ -57,9 +57,9 @@ type change struct {
 	deleted  bool
 }
 
-// New creates a Cache that reads with the credentials of config. It sends no request before Run. It
+// New creates a Cache that reads with the credentials of config, and shares pods with the other caches that use versions (nil: none). It sends no request before Run. It
 // returns an error if client-go's stores do not report their revisions (reconcile.RequireRevisions).
-func New(config *rest.Config) (*Cache, error) {
+func New(config *rest.Config, versions *Versions) (*Cache, error) {
 	if err := reconcile.RequireRevisions(); err != nil {
 		return nil, fmt.Errorf("create pod cache: %w", err)
 	}
@@ -67,7 +67,10 @@ func New(config *rest.Config) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create pod cache: %w", err)
 	}
-	c := newCache()
+	if versions == nil {
+		versions = &Versions{}
+	}
+	c := newCache(versions)
 	pods := client.CoreV1().Pods(metav1.NamespaceAll)
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -80,8 +83,8 @@ func New(config *rest.Config) (*Cache, error) {
 	return c, nil
 }
 
-func newCache() *Cache {
-	return &Cache{pods: map[string]*corev1.Pod{}, readers: map[*watcher]struct{}{}, wanted: make(chan struct{}), synced: make(chan struct{})}
+func newCache(versions *Versions) *Cache {
+	return &Cache{versions: versions, pods: map[string]*corev1.Pod{}, readers: map[*watcher]struct{}{}, wanted: make(chan struct{}), synced: make(chan struct{})}
 }
 
 // Run watches pods until ctx ends. It starts with the first reader's first request.
@@ -251,7 +254,7 @@ func (c *Cache) sendBookmarks() {
 
 // Transformer implements cache.TransformingStore: pods are interned while the first list is decoded.
 func (s store) Transformer() cache.TransformFunc {
-	return func(obj any) (any, error) { return s.intern(obj.(*corev1.Pod)), nil }
+	return s.versions.Transform
 }
 
 // Replace implements cache.ReflectorStore: the reflector calls it for the first list and each time it
@@ -266,7 +269,7 @@ func (s store) Replace(list []any, revision string) error {
 	}
 	pods := make(map[string]*corev1.Pod, len(list))
 	for _, obj := range list {
-		p := s.intern(obj.(*corev1.Pod))
+		p := s.versions.get(obj.(*corev1.Pod))
 		pods[podKey(p)] = p
 	}
 	s.mu.Lock()
@@ -313,7 +316,7 @@ func (s store) apply(p *corev1.Pod, deleted bool) error {
 	if err != nil {
 		return err
 	}
-	p = s.intern(p)
+	p = s.versions.get(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := podKey(p)
@@ -333,11 +336,6 @@ func (s store) apply(p *corev1.Pod, deleted bool) error {
 		w.send(c)
 	}
 	return nil
-}
-
-func (s store) intern(p *corev1.Pod) *corev1.Pod {
-	s.interner.Intern(p)
-	return p
 }
 
 func podKey(p *corev1.Pod) string { return p.Namespace + "/" + p.Name }

@@ -40,7 +40,7 @@ func testPod(name string, revision int, phase corev1.PodPhase) *corev1.Pod {
 
 // listed returns the store of a cache whose reflector has listed pods at a revision.
 func listed(t *testing.T, revision int, pods ...any) store {
-	s := store{newCache()}
+	s := store{newCache(&Versions{})}
 	if err := s.Replace(pods, fmt.Sprint(revision)); err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +345,7 @@ func TestSharedPods(t *testing.T) {
 		return p
 	}
 	s := listed(t, 5, pod("a", 3, corev1.PodRunning), pod("b", 4, corev1.PodRunning))
-	must(t, s.Add(pod("c", 6, corev1.PodPending)))
+	must(t, s.Add(pod("c", 6, corev1.PodRunning)))
 	list, err := s.list(t.Context(), everyPod)
 	must(t, err)
 	var limits []*resource.Quantity
@@ -360,7 +360,8 @@ func TestSharedPods(t *testing.T) {
 	if len(limits) != 3 || limits[0] != limits[1] || limits[1] != limits[2] {
 		t.Errorf("%d limits, which do not share memory: %p", len(limits), limits)
 	}
-	if list, err = s.list(t.Context(), running); err != nil || len(list.Items) != 2 {
+	must(t, s.Add(pod("d", 7, corev1.PodPending)))
+	if list, err = s.list(t.Context(), running); err != nil || len(list.Items) != 3 {
 		t.Errorf("%d running pods, %v", len(list.Items), err)
 	}
 }
@@ -428,7 +429,7 @@ func (w watchLists) IsWatchListSemanticsUnSupported() bool { return !bool(w) }
 // TestRelist checks that after Relist the cache lists all pods again, and that its readers get the changes
 // that it had missed.
 func TestRelist(t *testing.T) {
-	s := newCache()
+	s := newCache(&Versions{})
 	answers := make(chan []*corev1.Pod, 2)
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
@@ -484,7 +485,7 @@ func TestEnds(t *testing.T) {
 	if len(s.readers) > 0 {
 		t.Error("the cache keeps a reader whose watch has ended")
 	}
-	if _, err := newCache().watch(ctx, everyPod, fromStart); err == nil {
+	if _, err := newCache(&Versions{}).watch(ctx, everyPod, fromStart); err == nil {
 		t.Error("watch of a cache without a list: no error after the context ended")
 	}
 }
@@ -566,12 +567,12 @@ func fold(t *testing.T, w watch.Interface) map[string]corev1.PodPhase {
 // TestNewRequiresRevisions checks that New returns an error without client-go's AtomicFIFO: readers could not
 // compare revisions.
 func TestNewRequiresRevisions(t *testing.T) {
-	if _, err := New(&rest.Config{}); err != nil {
+	if _, err := New(&rest.Config{}, nil); err != nil {
 		t.Error(err)
 	}
 	featurestesting.SetFeatureDuringTest(t, features.UnlockWhileProcessingFIFO, false)
 	featurestesting.SetFeatureDuringTest(t, features.AtomicFIFO, false)
-	if _, err := New(&rest.Config{}); err == nil || !strings.Contains(err.Error(), "create pod cache: ") {
+	if _, err := New(&rest.Config{}, nil); err == nil || !strings.Contains(err.Error(), "create pod cache: ") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package podcache
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,68 +16,104 @@ import (
 func templated(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, UID: types.UID(name), Namespace: "default", Labels: map[string]string{"app": "web"},
+			Name: name, UID: types.UID(name), ResourceVersion: "1", Namespace: "default", Labels: map[string]string{"app": "web"},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", UID: "rs", Controller: ptr.To(true)}},
+			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "m"}},
 		},
 		Spec: corev1.PodSpec{
-			Volumes: []corev1.Volume{{Name: "token-" + name, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}}},
 			Containers: []corev1.Container{{
 				Name: "app", Image: "nginx", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}},
-				VolumeMounts: []corev1.VolumeMount{{Name: "token-" + name, MountPath: "/token"}},
 			}},
 			Tolerations: []corev1.Toleration{{Key: "a"}},
 		},
 	}
 }
 
-// TestInternKeepsContent checks that interning does not change the content of a pod, whether it equals its
-// sample or differs from it.
-func TestInternKeepsContent(t *testing.T) {
-	var s Interner
-	s.shareParts(templated("a"))
-	for name, change := range map[string]func(*corev1.Pod){
-		"equal":       func(*corev1.Pod) {},
-		"labels":      func(p *corev1.Pod) { p.Labels = map[string]string{"app": "other"} },
-		"no labels":   func(p *corev1.Pod) { p.Labels = nil },
-		"resources":   func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("2") },
-		"containers":  func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "more"}) },
-		"volumes":     func(p *corev1.Pod) { p.Spec.Volumes = nil },
-		"tolerations": func(p *corev1.Pod) { p.Spec.Tolerations[0].Key = "b" },
-		"conditions":  func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{{Type: "X"}} },
-		"other owner": func(p *corev1.Pod) { p.OwnerReferences[0].UID = "other" },
-		"no owner":    func(p *corev1.Pod) { p.OwnerReferences = nil },
+// TestIntern: pods of one owner in one phase share memory, and keep what is read from them except the managed fields.
+func TestIntern(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*corev1.Pod)
+		shares bool
+	}{
+		"equal":       {func(*corev1.Pod) {}, true},
+		"label":       {func(p *corev1.Pod) { p.Labels["app"] = "other" }, true},
+		"resources":   {func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("2") }, true},
+		"toleration":  {func(p *corev1.Pod) { p.Spec.Tolerations[0].Key = "b" }, false},
+		"other phase": {func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }, false},
+		"other owner": {func(p *corev1.Pod) { p.OwnerReferences[0].UID = "other" }, false},
+		"no owner":    {func(p *corev1.Pod) { p.OwnerReferences = nil }, false},
+		"deleted":     {func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.Now()) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := templated("b")
-			change(p)
-			want := p.DeepCopy()
-			s.shareParts(p)
-			if !equality.Semantic.DeepEqual(want, p) {
-				t.Errorf("got %+v, want %+v", p, want)
+			var s Interner
+			a, b := templated("a"), templated("b")
+			c.change(b)
+			want := b.DeepCopy()
+			want.ManagedFields = nil
+			s.Intern(a)
+			s.Intern(b)
+			if !equality.Semantic.DeepEqual(want, b) {
+				t.Errorf("got %+v, want %+v", b, want)
+			}
+			if shares := &a.Spec.Tolerations[0] == &b.Spec.Tolerations[0]; shares != c.shares {
+				t.Errorf("the pods share their tolerations: %v, want %v", shares, c.shares)
 			}
 		})
 	}
 }
 
-// TestInternShares checks that equal parts share memory, that names differ, and that the number of samples is
-// limited.
-func TestInternShares(t *testing.T) {
-	var s Interner
-	a, b := templated("a"), templated("b")
-	s.shareParts(a)
-	s.shareParts(b)
-	if &a.Spec.Tolerations[0] != &b.Spec.Tolerations[0] || a.Spec.Volumes[0].ConfigMap != b.Spec.Volumes[0].ConfigMap {
-		t.Error("equal parts do not share memory")
+// TestVersions: two caches get the same object for a version of a pod, and other versions, other pods and old versions are not confused.
+func TestVersions(t *testing.T) {
+	var v Versions
+	get := func(name, revision string) *corev1.Pod {
+		p := templated(name)
+		p.ResourceVersion = revision
+		got, err := v.Transform(p)
+		must(t, err)
+		if p = got.(*corev1.Pod); p.Name != name || p.ResourceVersion != revision || p.ManagedFields != nil {
+			t.Errorf("got %s at %s with managed fields %v, want %s at %s without", p.Name, p.ResourceVersion, p.ManagedFields, name, revision)
+		}
+		return p
 	}
-	if b.Spec.Volumes[0].Name != "token-b" || b.Spec.Containers[0].VolumeMounts[0].Name != "token-b" {
-		t.Error("a name was copied from the sample")
+	first := get("a", "1")
+	if get("a", "1") != first {
+		t.Error("the second cache has another object for the same version")
 	}
-	for i := range maxSamples + 10 {
-		p := templated(fmt.Sprint(i))
-		p.OwnerReferences[0].UID = types.UID(p.Name)
-		s.shareParts(p)
+	second := get("a", "2")
+	if second == first || get("a", "2") != second {
+		t.Error("a new version is not kept")
 	}
-	if len(s.samples) > maxSamples {
-		t.Errorf("%d samples, want at most %d", len(s.samples), maxSamples)
+	if get("b", "2") == second {
+		t.Error("two pods are one object")
 	}
+	get("a", "1") // a cache that is one event behind
+	for n := range 2 * maxRecent {
+		get(fmt.Sprint("pod-", n), "3")
+	}
+	if len(v.recent) > maxRecent {
+		t.Errorf("%d recent pods, want at most %d", len(v.recent), maxRecent)
+	}
+	if get("a", "2") == second {
+		t.Error("an old pod is still kept")
+	}
+	if node, err := v.Transform(&corev1.Node{}); err != nil || node == nil {
+		t.Errorf("a node: %v, %v", node, err)
+	}
+}
+
+// TestVersionsConcurrently is for the race detector.
+func TestVersionsConcurrently(t *testing.T) {
+	var v Versions
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for n := range 200 {
+				p := v.get(templated(fmt.Sprint(n)))
+				if q := p.Spec.Containers[0].Resources.Requests["cpu"]; q.String() != "1" {
+					t.Error(q.String())
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

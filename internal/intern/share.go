@@ -1,0 +1,112 @@
+package intern
+
+import (
+	"bytes"
+	"maps"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// share replaces the parts of b that are equal to those of a by them, if b can be set, and reports whether all of b is equal to a. It only
+// reads a. Equal means that no reader can distinguish them: an empty list differs from a missing one, and 1000m
+// from 1 if they are printed differently.
+func share(a, b reflect.Value) bool {
+	switch b.Kind() {
+	case reflect.Struct:
+		return shareStruct(a, b)
+	case reflect.String:
+		return a.String() == b.String() && replace(a, b)
+	case reflect.Pointer:
+		if a.IsNil() || b.IsNil() {
+			return a.IsNil() == b.IsNil()
+		}
+		return a.UnsafePointer() == b.UnsafePointer() || share(a.Elem(), b.Elem()) && replace(a, b)
+	case reflect.Slice:
+		return shareSlice(a, b)
+	case reflect.Map:
+		return equalMaps(a, b) && replace(a, b)
+	case reflect.Interface: // the contents of unstructured objects
+		return a.IsNil() && b.IsNil()
+	case reflect.Float32, reflect.Float64:
+		return a.Float() == b.Float()
+	case reflect.Bool:
+		return a.Bool() == b.Bool()
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return a.Int() == b.Int()
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return a.Uint() == b.Uint()
+	default:
+		return false // no field of an API object has such a type
+	}
+}
+
+// replace sets b to a if b can be set: the values of a map, and fields that are not exported, cannot. It returns true.
+func replace(a, b reflect.Value) bool {
+	if b.CanSet() {
+		b.Set(a)
+	}
+	return true
+}
+
+// cachedText is the field in which a quantity caches its text. Another goroutine may set it, and it says nothing that the other fields do not.
+const cachedText = "s"
+
+var quantityType = reflect.TypeFor[resource.Quantity]()
+
+func shareStruct(a, b reflect.Value) bool {
+	equal := true
+	t := b.Type()
+	for n := range t.NumField() {
+		if t == quantityType && t.Field(n).Name == cachedText {
+			continue
+		}
+		if !share(a.Field(n), b.Field(n)) {
+			equal = false
+		}
+	}
+	return equal
+}
+
+func shareSlice(a, b reflect.Value) bool {
+	if a.IsNil() != b.IsNil() {
+		return false
+	}
+	n := a.Len()
+	equal := n == b.Len()
+	if b.Type().Elem().Kind() == reflect.Uint8 {
+		equal = equal && bytes.Equal(a.Bytes(), b.Bytes())
+	} else {
+		for i := range min(n, b.Len()) {
+			if !share(a.Index(i), b.Index(i)) {
+				equal = false
+			}
+		}
+	}
+	if equal && n > 0 {
+		// Without spare capacity, so that append copies the list.
+		replace(a.Slice3(0, n, n), b)
+	}
+	return equal
+}
+
+var textsType = reflect.TypeFor[map[string]string]()
+
+func equalMaps(a, b reflect.Value) bool {
+	if a.IsNil() != b.IsNil() || a.Len() != b.Len() {
+		return false
+	}
+	if a.Len() == 0 || a.UnsafePointer() == b.UnsafePointer() {
+		return true
+	}
+	if b.Type() == textsType && a.CanInterface() && b.CanInterface() {
+		return maps.Equal(a.Interface().(map[string]string), b.Interface().(map[string]string))
+	}
+	for each := b.MapRange(); each.Next(); {
+		value := a.MapIndex(each.Key())
+		if !value.IsValid() || !share(value, each.Value()) {
+			return false
+		}
+	}
+	return true
+}

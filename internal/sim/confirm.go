@@ -40,6 +40,12 @@ func (s *search) judge(ctx context.Context, found failedRun) error {
 		before.Times++
 		return nil
 	}
+	s.judged = judged{run: found.after}
+	s.reportRepeats(0)
+	defer func() {
+		s.judged = judged{}
+		s.reportRepeats(0)
+	}()
 	f, err := s.confirm(ctx, found, before != nil)
 	if !f.reproducible() && !found.out.Final {
 		if before != nil {
@@ -177,5 +183,18 @@ func (s *search) playAll(ctx context.Context, plans []Plan) ([]*Outcome, error) 
 			return err
 		})
 	}
-	return outs, workers.Wait()
+	err := workers.Wait()
+	s.reportRepeats(len(plans))
+	return outs, err
+}
+
+// judged is the failure that a search repeats and shrinks: how many runs there were when it was found (0: none), and how many repeats.
+type judged struct{ run, repeats int }
+
+// reportRepeats reports that so many more runs repeated a failure.
+func (s *search) reportRepeats(more int) {
+	s.judged.repeats += more
+	if s.options.Repeats != nil {
+		s.options.Repeats(s.judged.run, s.judged.repeats)
+	}
 }

@@ -33,7 +33,12 @@ func TestSeenOnce(t *testing.T) {
 		n++
 		return n == 5
 	}}
-	r := search(t, w, sim.Options{Runs: 60, Live: true})
+	var reported []string
+	repeats := func(run, repeats int) { reported = append(reported, fmt.Sprint(run, ":", repeats)) }
+	r := search(t, w, sim.Options{Runs: 60, Live: true, Repeats: repeats})
+	if first, last := reported[0], reported[len(reported)-2:]; first != "5:0" || !slices.Equal(last, []string{"5:20", "0:0"}) {
+		t.Errorf("reported %v", reported)
+	}
 	if r.Failure != nil || len(r.Failures) != 0 || len(r.SeenOnce) != 1 || r.Runs != 40 || r.Repeats != 20 || len(w.played) != 60 {
 		t.Fatalf("%+v", r)
 	}

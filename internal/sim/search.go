@@ -63,6 +63,10 @@ type Options struct {
 	Compare bool
 	// Progress, if set, is called after each run, never concurrently. It may complete the header of the run.
 	Progress func(so *Result, last *Outcome)
+	// Repeats, if set, is called when the search begins to repeat and shrink the failure that it found in a run, after each few of
+	// these repeats, and with run 0 when it continues. run is how many runs there were when the failing one ended, which Result.Runs may
+	// exceed; repeats is the number of repeats so far. It is never called concurrently with itself or Progress.
+	Repeats func(run, repeats int)
 }
 
 // Result is the result of a search.
@@ -168,6 +172,7 @@ type search struct {
 	result     *Result
 	begun      int         // runs, including those in progress, and repeats
 	failed     []failedRun // runs that failed and are not judged yet
+	judged     judged
 	baseline   *verdict.Baseline
 	exempt     map[string]bool
 	states     []verdict.State // of runs without faults, at their ends and later

@@ -34,8 +34,8 @@ type searchStatus struct {
 	runs, maxRuns int
 	// tried of single faults were tried alone.
 	tried, single int
-	// failing says that a run violated an invariant: the search repeats and shrinks it.
-	failing       bool
+	// failing is the number of the run that violated an invariant, while the search repeats and shrinks it; 0: none. repeats is how often it has.
+	failing, repeats int
 	elapsed, left time.Duration
 }
 
@@ -44,8 +44,9 @@ func (s searchStatus) text() string {
 	if s.runs == 0 {
 		return fmt.Sprintf("%s: the first run, without faults, %s elapsed", s.name, s.elapsed)
 	}
-	if s.failing {
-		return fmt.Sprintf("%s: run %s violates an invariant; repeating and shrinking it, %s elapsed", s.name, sim.Grouped(s.runs), s.elapsed)
+	if s.failing > 0 {
+		return fmt.Sprintf("%s: run %s violates an invariant; repeating and shrinking it, %s so far, %s elapsed",
+			s.name, sim.Grouped(s.failing), console.Count(s.repeats, "run"), s.elapsed)
 	}
 	return fmt.Sprintf("%s: %s of %s runs, %s of %s single faults, %s elapsed, %s left at most",
 		s.name, sim.Grouped(s.runs), sim.Grouped(s.maxRuns), sim.Grouped(s.tried), sim.Grouped(s.single), s.elapsed, s.left)
@@ -94,13 +95,20 @@ func (p *searchProgress) clear() {
 func (p *searchProgress) ran(so *sim.Result, last *sim.Outcome) {
 	p.mu.Lock()
 	p.status.runs, p.status.tried, p.status.single = so.Runs, so.Systematic, so.SystematicTotal
-	p.status.failing = last.Run.Failure != nil
 	p.mu.Unlock()
 	text := p.current().text()
 	if len(last.Run.Faults) > 0 && last.Run.Failure == nil {
 		text += ": " + strings.Join(last.Run.Faults, "; ")
 	}
 	p.line.Show("%s", text)
+}
+
+// repeated is called while the search repeats the failure of a run; with 0 when it continues.
+func (p *searchProgress) repeated(run, repeats int) {
+	p.mu.Lock()
+	p.status.failing, p.status.repeats = run, repeats
+	p.mu.Unlock()
+	p.line.Show("%s", p.current().text())
 }
 
 // current returns the status with the present times.

@@ -15,9 +15,9 @@ import (
 
 func TestStatusText(t *testing.T) {
 	for want, s := range map[string]searchStatus{
-		"a: the first run, without faults, 30s elapsed":                                     {name: "a", elapsed: 30 * time.Second},
-		"a: 24 of 2,000 runs, 20 of 1,927 single faults, 1m30s elapsed, 3m30s left at most": {name: "a", runs: 24, maxRuns: 2000, tried: 20, single: 1927, elapsed: 90 * time.Second, left: 210 * time.Second},
-		"a: run 24 violates an invariant; repeating and shrinking it, 1m0s elapsed":         {name: "a", runs: 24, maxRuns: 200, failing: true, elapsed: time.Minute},
+		"a: the first run, without faults, 30s elapsed":                                            {name: "a", elapsed: 30 * time.Second},
+		"a: 24 of 2,000 runs, 20 of 1,927 single faults, 1m30s elapsed, 3m30s left at most":        {name: "a", runs: 24, maxRuns: 2000, tried: 20, single: 1927, elapsed: 90 * time.Second, left: 210 * time.Second},
+		"a: run 24 violates an invariant; repeating and shrinking it, 3 runs so far, 1m0s elapsed": {name: "a", runs: 26, maxRuns: 200, failing: 24, repeats: 3, elapsed: time.Minute},
 	} {
 		if got := s.text(); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -59,9 +59,16 @@ func TestProgressWithoutTerminal(t *testing.T) {
 			p.ran(&sim.Result{Runs: n + 1, Systematic: n, SystematicTotal: 1927}, &sim.Outcome{Run: &history.Run{}})
 		}
 		after(30 * time.Second)
+		p.repeated(7, 0)
+		p.repeated(7, 2)
+		after(30 * time.Second)
+		p.repeated(0, 0)
+		after(30 * time.Second)
 		p.clear()
 		after(time.Hour)
-		want := "a: the first run, without faults, 30s elapsed\na: 10 of 200 runs, 9 of 1,927 single faults, 1m0s elapsed, 4m0s left at most\n"
+		want := "a: the first run, without faults, 30s elapsed\na: 10 of 200 runs, 9 of 1,927 single faults, 1m0s elapsed, 4m0s left at most\n" +
+			"a: run 7 violates an invariant; repeating and shrinking it, 2 runs so far, 1m30s elapsed\n" +
+			"a: 10 of 200 runs, 9 of 1,927 single faults, 2m0s elapsed, 3m0s left at most\n"
 		if got := stderr.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

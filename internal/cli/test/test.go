@@ -241,6 +241,7 @@ func (a *app) rehearse(ctx context.Context, o *testOptions, s *scenario.Scenario
 			keep.ran(so, last)
 			p.ran(so, last)
 		},
+		Repeats: p.repeated,
 	})
 	p.clear()
 	if o.corpus != "" && result != nil {

@@ -193,6 +193,7 @@ type search struct {
 	choices           int                   // of the first run: Outcome.Choices
 	known             map[string][]*Failure // the failures so far, by verdict.FailureKey
 	edited            map[string]bool       // the objects that the user changes after their creation (verdict.EditedID)
+	combines          map[together]bool     // the results of haveEffect
 	expects           *expectation          // what runs are compared with; nil until the baseline is known
 	free              chan World            // worlds that can play a plan, with Options.Others
 }
@@ -386,8 +387,27 @@ func (s *search) draw() Plan {
 func (s *search) ranked(run *history.Run, faults []fault.Fault, wanted func(step int) bool) []ranked {
 	at := hitsAt(run, faults)
 	return slices.DeleteFunc(rankedCandidates(run, s.patterns, s.pace, wanted), func(f ranked) bool {
-		return s.isExcluded(f.Fault) || len(at[f.step]) > 0 && !inject.Combine(at[f.step], f.Fault)
+		return s.isExcluded(f.Fault) || len(at[f.step]) > 0 && !s.haveEffect(at[f.step], f.Fault)
 	})
+}
+
+// together are two faults at one step, without their places.
+type together struct{ hit, more fault.Fault }
+
+// haveEffect is inject.Combine, and remembers its results for two faults: they do not depend on the step.
+func (s *search) haveEffect(hits []fault.Fault, f fault.Fault) bool {
+	if len(hits) > 1 {
+		return inject.Combine(hits, f)
+	}
+	t := together{withoutPlace(hits[0]), withoutPlace(f)}
+	known, ok := s.combines[t]
+	if !ok {
+		if known = inject.Combine(hits, f); s.combines == nil {
+			s.combines = map[together]bool{}
+		}
+		s.combines[t] = known
+	}
+	return known
 }
 
 // hitsAt returns the faults of a plan that act at each step of its run, and those that block the request of the step.

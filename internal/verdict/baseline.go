@@ -44,7 +44,8 @@ func EditedID(s *history.Step) (id string, ok bool) {
 }
 
 // MaskEdited names the objects that the user has changed after their creation (EditedID). If a fault creates one again, the new object has the last
-// content from the beginning, and its controller may rightly never say in the status what it said about the earlier content.
+// content from the beginning, and its controller may rightly never say in the status what it said about the earlier content, nor keep a history of
+// that content (withoutHistory).
 func (b *Baseline) MaskEdited(ids map[string]bool) { b.edited = ids }
 
 // CompareAfter returns Compare for runs with these faults; nil if they need not end in the same state as runs without faults. Deleting or evicting an
@@ -71,8 +72,40 @@ func (b *Baseline) varies(id, path string) bool {
 	if b.varyingFields[fieldKey{id, path}] || b.recreated[id] && strings.HasPrefix(path, ".status") {
 		return true
 	}
+	if path == revisionPath && (b.recreated[id] || b.isOfRecreated(id)) {
+		return true
+	}
 	resource, _, _ := strings.Cut(id, " ")
 	return slices.ContainsFunc(b.periodic, func(p Path) bool { return p.covers(resource, path) })
+}
+
+// revisionPath is where the Deployment controller counts the contents that a Deployment has had.
+const revisionPath = ".metadata.annotations[deployment.kubernetes.io/revision]"
+
+// isOfRecreated reports whether objects with an ID belong to an object that the user has changed and that a fault creates again.
+func (b *Baseline) isOfRecreated(id string) bool {
+	_, owner, _ := strings.Cut(id, ownedBy)
+	kind, name, ok := strings.Cut(owner, " ")
+	if !ok {
+		return false
+	}
+	slash := strings.Index(kind, "/")
+	namespace, kind := kind[:max(slash, 0)], kind[slash+1:]
+	for recreated, edited := range b.recreated {
+		if resource, _, _ := strings.Cut(recreated, " "); edited && strings.HasPrefix(resource, strings.ToLower(kind)) && recreated == idOf(resource, namespace, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutHistory returns the objects without those that a controller keeps because of earlier contents of their owner: revisions of a StatefulSet or a
+// DaemonSet, and ReplicaSets without pods.
+func withoutHistory(id string, objects []fields) []fields {
+	resource, _, _ := strings.Cut(id, " ")
+	return slices.DeleteFunc(slices.Clone(objects), func(f fields) bool {
+		return resource == "controllerrevisions.apps" || resource == "replicasets.apps" && f[".spec.replicas"] == "0"
+	})
 }
 
 // fieldKey names a field of the objects with an ID.
@@ -285,6 +318,9 @@ func (b *Baseline) Compare(got State) error {
 			continue
 		}
 		want, have := b.state[id], got[id]
+		if b.isOfRecreated(id) {
+			want, have = withoutHistory(id, want), withoutHistory(id, have)
+		}
 		if len(want) != len(have) {
 			return differs(id, "", "%s: %d at the end; without faults %d", id, len(have), len(want))
 		}

@@ -214,6 +214,50 @@ func TestCompareAfter(t *testing.T) {
 	}
 }
 
+// TestHistoryOfRecreated: an object that the user has changed and that a fault creates again has no earlier content, so its controller keeps no history of
+// that content. Everything else that belongs to it is compared.
+func TestHistoryOfRecreated(t *testing.T) {
+	owned := func(resource, kind, name string, more map[string]any) Object {
+		content := map[string]any{"metadata": map[string]any{"name": name, "namespace": "default", "annotations": more["annotations"], "ownerReferences": []any{
+			map[string]any{"kind": kind, "name": "db", "controller": true, "uid": "u"},
+		}}}
+		if r, ok := more["replicas"]; ok {
+			content["spec"] = map[string]any{"replicas": r}
+		}
+		return Object{Resource: resource, Content: content}
+	}
+	revision := func(n string) map[string]any {
+		return map[string]any{"annotations": map[string]any{"deployment.kubernetes.io/revision": n}, "replicas": "2"}
+	}
+	old := map[string]any{"replicas": "0"}
+	pod, set := owned("pods", "StatefulSet", "db-0", nil), owned("controllerrevisions.apps", "StatefulSet", "db-1", nil)
+	for name, c := range map[string]struct {
+		target    string
+		want, got []Object
+		same      bool
+	}{
+		"revisions of a StatefulSet":    {"statefulsets.apps/default/db", []Object{pod, set, set}, []Object{pod, set}, true},
+		"its pods":                      {"statefulsets.apps/default/db", []Object{pod, pod, set, set}, []Object{pod, set}, false},
+		"revisions of another object":   {"statefulsets.apps/default/pi", []Object{pod, set, set}, []Object{pod, set}, false},
+		"revisions of another kind":     {"daemonsets.apps/default/db", []Object{pod, set, set}, []Object{pod, set}, false},
+		"old ReplicaSets, and revision": {"deployments.apps/default/db", []Object{owned("replicasets.apps", "Deployment", "a", revision("2")), owned("replicasets.apps", "Deployment", "b", old)}, []Object{owned("replicasets.apps", "Deployment", "a", revision("1"))}, true},
+		"the present ReplicaSet":        {"deployments.apps/default/db", []Object{owned("replicasets.apps", "Deployment", "a", revision("2"))}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := NewBaseline([]State{NewState(c.want), NewState(c.want)})
+			target := fault.Fault{Kind: fault.KindRecreate, Target: c.target}
+			o, _ := target.TargetObject()
+			if err := b.CompareAfter([]fault.Fault{target})(NewState(c.got)); err == nil {
+				t.Error("without a change by the user, everything is compared")
+			}
+			b.MaskEdited(map[string]bool{idOf(o.Resource, o.Namespace, o.Name): true})
+			if err := b.CompareAfter([]fault.Fault{target})(NewState(c.got)); (err == nil) != c.same {
+				t.Errorf("%v, want the same state: %v", err, c.same)
+			}
+		})
+	}
+}
+
 // staleRun records a controller whose cache lags: it creates a pod, and creates another one before it
 // observes the first.
 func staleRun(live, guarded bool, first, second string) *history.Run {

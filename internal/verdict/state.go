@@ -69,7 +69,7 @@ func NewState(objects []Object, without ...Path) State {
 		id := idOf(o.Resource, namespace, name)
 		switch owner := controller(m); {
 		case owner != "":
-			id = o.Resource + " of " + strings.TrimPrefix(namespace+"/", "/") + owner
+			id = o.Resource + ownedBy + strings.TrimPrefix(namespace+"/", "/") + owner
 		case m["generateName"] != nil:
 			id = fmt.Sprintf("%s %s/%v*", o.Resource, namespace, m["generateName"])
 		default:
@@ -273,6 +273,9 @@ func (r objectReplacements) text(s string) string {
 }
 
 var uuid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+// ownedBy is in the IDs of objects that a controller has named, between their resource and their owner.
+const ownedBy = " of "
 
 // idOf returns the ID of an object whose name the user chose.
 func idOf(resource, namespace, name string) string {

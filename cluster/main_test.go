@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"os"
+	"syscall"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -14,7 +15,17 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 )
 
+// detector is a variable that client-go reads when a program starts: each informer compares its objects with copies, and the process ends if a reader
+// has modified one. The objects of all informers of a cluster share parts.
+const detector = "KUBE_CACHE_MUTATION_DETECTOR"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(detector) == "" {
+		_ = os.Setenv(detector, "true")
+		if program, err := os.Executable(); err == nil {
+			_ = syscall.Exec(program, os.Args, os.Environ()) // returns only if this system cannot replace a program
+		}
+	}
 	flag.Parse()
 	apiserver.Quiet()
 	ctrl.SetLogger(logr.Discard())

@@ -43,14 +43,19 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	apiserver.Quiet()
 	dir, err := os.MkdirTemp("", "apiserver-test-")
+	worlds := store.New(store.Options{ShareParts: true}) // as in a cluster
 	if err == nil {
-		shared, err = start(context.Background(), dir, apiserver.Memory{Worlds: store.New(store.Options{})})
+		shared, err = start(context.Background(), dir, apiserver.Memory{Worlds: worlds})
 	}
 	if err != nil {
 		panic(err)
 	}
 	code := m.Run()
 	shared.Stop()
+	if compared, modified := worlds.Modified(); compared == 0 || len(modified) > 0 {
+		fmt.Println("FAIL: objects that a reader has modified although all readers share them:", modified, "of", compared)
+		code = 1
+	}
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }

@@ -21,17 +21,16 @@ import (
 )
 
 // The paces (GOGC, in percent), the allocation rate that separates them, and how long a process
-// must be quiet before its pace changes to restPercent. While the process is busy, the heap may
-// grow by headroom before it is collected, but by at least leastPercent and at most busyPercent of
-// what is live: a small heap makes the process a third faster, and a large one must not take the
-// machine's memory. The memory of an idle cluster follows the largest heap under load, because objects that live long are
-// created between others that die soon.
+// must be quiet before it counts as idle. While the process is busy, the heap may grow by busyRoom before it is
+// collected, less a quarter of what is live: a small heap that grows by much makes the process a third faster, and a large one must
+// not take the machine's memory. The memory of an idle cluster follows the largest heap under load, because objects that live long are
+// created between others that die soon. An idle process allocates little, and its heap may grow by idleRoom.
 const (
 	busyPercent   = 300
-	restPercent   = 100
+	idlePercent   = 100
 	leastPercent  = 50
-	headroom      = 3 << 29   // bytes (1.5 GiB)
-	restHeadroom  = 1 << 30   // bytes; the same for a process that is not busy
+	busyRoom      = 3 << 29   // bytes (1.5 GiB)
+	idleRoom      = 1 << 30   // bytes
 	stepPercent   = 25        // smaller changes do not justify the pause that setting GOGC causes
 	busyBytes     = 128 << 20 // allocated in a period; the leases of a thousand nodes allocate a third of it
 	period        = time.Second
@@ -68,11 +67,11 @@ func (p pace) giveBack() bool { return !p.busy && p.work >= workPeriods }
 
 // percent returns the pace (GOGC) for a heap with this many live bytes.
 func (p pace) percent(live uint64) int {
-	room, most := uint64(restHeadroom), uint64(restPercent)
+	room, most := uint64(idleRoom), idlePercent
 	if p.busy {
-		room, most = headroom, busyPercent
+		room, most = busyRoom-min(live/4, busyRoom), busyPercent
 	}
-	return int(min(max(room*100/max(live, 1), leastPercent), most))
+	return min(max(int(room*100/max(live, 1)), leastPercent), most)
 }
 
 // Run adapts the pace until ctx ends. It starts with the busy pace.

@@ -59,18 +59,18 @@ func TestPercent(t *testing.T) {
 		live uint64
 		want int
 	}{
-		{false, 100 << 20, 100},
-		{true, 0, 300},
-		{true, 100 << 20, 300},
-		{true, 512 << 20, 300},
-		{true, 768 << 20, 200},
-		{true, 1536 << 20, 100},
-		{true, 2048 << 20, 75},
-		{true, 3072 << 20, 50},
-		{true, 10 << 30, 50},
+		{false, 0, 100},
 		{false, 1 << 30, 100},
 		{false, 5 << 28, 80},
 		{false, 10 << 30, 50},
+		{true, 0, 300},
+		{true, 100 << 20, 300},
+		{true, 448 << 20, 300},
+		{true, 512 << 20, 275},
+		{true, 768 << 20, 175},
+		{true, 1536 << 20, 75},
+		{true, 2048 << 20, 50},
+		{true, 10 << 30, 50},
 	} {
 		if got := (pace{busy: c.busy}).percent(c.live); got != c.want {
 			t.Errorf("busy %v with %d MB live: %d, want %d", c.busy, c.live>>20, got, c.want)

@@ -36,7 +36,7 @@ type searchStatus struct {
 	tried, single int
 	// failing is the number of the run that violated an invariant, while the search repeats and shrinks it; 0: none. repeats is how often it has.
 	failing, repeats int
-	elapsed, left time.Duration
+	elapsed, left    time.Duration
 }
 
 // text describes the status in one line.

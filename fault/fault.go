@@ -255,6 +255,10 @@ func (k Kind) Source() string {
 	return t.source
 }
 
+// IsDelay reports whether a fault of this kind does nothing but delay an event or a request. A run records such a fault when the delay is over, so a run that a
+// violation ends earlier contains no step with it.
+func (k Kind) IsDelay() bool { return k == KindLag || k == KindRelist || k == KindLateRequest }
+
 // Holds reports whether faults of the kind hold something for a while.
 func (k Kind) Holds() bool {
 	t, _ := traitOf(k)

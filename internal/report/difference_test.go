@@ -149,4 +149,14 @@ func TestEssentialRows(t *testing.T) {
 	if f := built.Faults; f[0].NoEffect || !f[1].NoEffect {
 		t.Errorf("faults: %+v", f)
 	}
+	// A delay is recorded when it ends.
+	for at, want := range map[bool]string{
+		true:  "fault: planned, but no step shows an effect: lag resource=nodes",
+		false: "fault: watch events came late (lag resource=nodes), which was not over at the violation",
+	} {
+		run.Faults, run.Failure.AtEnd = []string{"lag resource=nodes"}, at
+		if f := report.Of("f", run, nil).Faults; f[0].NoEffect != at || "fault: "+f[0].Words != want {
+			t.Errorf("violated at the end: %v: %+v, want %q", at, f, want)
+		}
+	}
 }

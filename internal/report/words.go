@@ -57,12 +57,16 @@ func faultText(text string) string {
 }
 
 // plannedFault describes a fault of the plan. effective is false if no step of the run shows that it took effect: a plan
-// may contain faults that meet nothing.
+// may contain faults that meet nothing. A delay that had not ended when the run was violated has no step either; the search keeps it in the plan only if it
+// met something.
 func plannedFault(run *history.Run, text string) (words string, effective bool) {
 	for i := range run.Steps {
 		if run.Steps[i].Fault == text {
 			return faultText(text), true
 		}
+	}
+	if kind, _, _ := strings.Cut(text, " "); run.Failure != nil && !run.Failure.AtEnd && fault.Kind(kind).IsDelay() {
+		return faultText(text) + ", which was not over at the violation", true
 	}
 	return "planned, but no step shows an effect: " + text, false
 }

@@ -95,18 +95,13 @@ func fired(out *Outcome) (named, hidden []fault.Fault) {
 	for _, f := range out.Plan.Faults {
 		met := !slices.Contains(out.Unmet, f)
 		switch {
-		case texts[f.String()], met && delaysDelivery(f.Kind):
+		case texts[f.String()], met && f.Kind.IsDelay():
 			named = append(named, f)
 		case met:
 			hidden = append(hidden, f)
 		}
 	}
 	return named, hidden
-}
-
-// delaysDelivery reports whether a fault of this kind is recorded only when its delay is over.
-func delaysDelivery(k fault.Kind) bool {
-	return k == fault.KindLag || k == fault.KindRelist || k == fault.KindLateRequest
 }
 
 // withFaults returns a plan that differs in its faults only.

@@ -255,10 +255,13 @@ func TestPlanIndependent(t *testing.T) {
 			i := anyItem(t)
 			want := all.Meet(i)
 			got := rest.Meet(i)
-			// The one that is out may have hit too; take it from what all had.
+			// The one that is out may have hit too; take it from what all had. An equal one of the plan may have hit instead.
 			if len(want) > len(got) {
-				if at := slices.Index(want, faults[out]); at >= 0 {
-					want = slices.Delete(slices.Clone(want), at, at+1)
+				for at, f := range want {
+					if less := slices.Delete(slices.Clone(want), at, at+1); f == faults[out] && slices.Equal(got, less) {
+						want = less
+						break
+					}
 				}
 			}
 			if !slices.Equal(got, want) {

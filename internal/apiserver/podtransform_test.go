@@ -11,7 +11,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/store"
 )
 
-// TestPodTransform: the server's own informer of pods stores what Options.Pods returns.
+// TestPodTransform: the server's own informer of pods calls Options.Pods for a new pod.
 func TestPodTransform(t *testing.T) {
 	seen := make(chan *corev1.Pod, 10)
 	s, err := apiserver.Start(t.Context(), apiserver.Options{

@@ -21,8 +21,8 @@ import (
 )
 
 // The paces (GOGC, in percent), the allocation rate that separates them, and how long a process
-// must be quiet before it counts as idle. While the process is busy, the heap may grow by busyRoom before it is
-// collected, less a quarter of what is live: a small heap that grows by much makes the process a third faster, and a large one must
+// must be quiet before it counts as idle. While the process is busy, the heap may grow by busyRoom less
+// a quarter of what is live before it is collected: a small heap that grows by much makes the process a third faster, and a large one must
 // not take the machine's memory. The memory of an idle cluster follows the largest heap under load, because objects that live long are
 // created between others that die soon. An idle process allocates little, and its heap may grow by idleRoom.
 const (

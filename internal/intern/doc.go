@@ -6,5 +6,5 @@
 // maps and pointers by those of the earlier one. It does not change what is read from an object.
 //
 // Objects that share parts must not be modified in place. That holds for all objects in a cache, so only caches use this
-// package. It knows no kinds except a few value types (quantities and times). Floor: internal, imports only apimachinery.
+// package. Of all types, it knows only quantities, which cache their text. Floor: internal, imports only apimachinery.
 package intern

@@ -9,8 +9,8 @@ import (
 )
 
 // share replaces the parts of b that are equal to those of a by them, if b can be set, and reports whether all of b is equal to a. It only
-// reads a. Equal means that no reader can distinguish them: an empty list differs from a missing one, and 1000m
-// from 1 if they are printed differently.
+// reads a. Equal means that no reader can distinguish them: an empty list differs from a missing one. Quantities of the
+// same value but another scale or format count as different.
 func share(a, b reflect.Value) bool {
 	switch b.Kind() {
 	case reflect.Struct:

@@ -172,7 +172,7 @@ type search struct {
 	result     *Result
 	begun      int         // runs, including those in progress, and repeats
 	failed     []failedRun // runs that failed and are not judged yet
-	judged     judged
+	judged     judged      // the one that is repeated now
 	baseline   *verdict.Baseline
 	exempt     map[string]bool
 	states     []verdict.State // of runs without faults, at their ends and later

@@ -57,8 +57,8 @@ type change struct {
 	deleted  bool
 }
 
-// New creates a Cache that reads with the credentials of config, and shares pods with the other caches that use versions (nil: none). It sends no request before Run. It
-// returns an error if client-go's stores do not report their revisions (reconcile.RequireRevisions).
+// New creates a Cache that reads with the credentials of config, and shares pods with the other caches that use versions
+// (nil: none). It sends no request before Run. It returns an error if client-go's stores do not report their revisions (reconcile.RequireRevisions).
 func New(config *rest.Config, versions *Versions) (*Cache, error) {
 	if err := reconcile.RequireRevisions(); err != nil {
 		return nil, fmt.Errorf("create pod cache: %w", err)

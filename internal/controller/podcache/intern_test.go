@@ -2,6 +2,7 @@ package podcache
 
 import (
 	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 
@@ -98,6 +99,26 @@ func TestVersions(t *testing.T) {
 	}
 	if node, err := v.Transform(&corev1.Node{}); err != nil || node == nil {
 		t.Errorf("a node: %v, %v", node, err)
+	}
+}
+
+// TestVersionsAgain: a pod that comes again after it was forgotten is not modified, because other caches have it.
+func TestVersionsAgain(t *testing.T) {
+	var v Versions
+	p := v.get(templated("a"))
+	labels := reflect.ValueOf(p.Labels).Pointer()
+	for n := range maxRecent + 1 {
+		other := templated(fmt.Sprint("pod-", n))
+		if n < maxRecent {
+			other.Labels["app"] = "db"
+		}
+		v.get(other)
+	}
+	if v.known(p) != nil {
+		t.Fatal("the pod is still kept")
+	}
+	if v.get(p) != p || reflect.ValueOf(p.Labels).Pointer() != labels {
+		t.Error("the pod was modified")
 	}
 }
 

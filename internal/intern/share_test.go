@@ -27,6 +27,7 @@ func running(name string) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{
 			NodeName: "node-1", RestartPolicy: "Always", DNSPolicy: "ClusterFirst", ServiceAccountName: "default", SchedulerName: "default-scheduler",
+			SecurityContext: &corev1.PodSecurityContext{FSGroup: ptr.To[int64](1)},
 			Volumes: []corev1.Volume{{Name: "token-" + name, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 				DefaultMode: ptr.To[int32](420),
 				Sources:     []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: ptr.To[int64](3607), Path: "token"}}},
@@ -86,6 +87,8 @@ func TestShareKeepsContent(t *testing.T) {
 		"one more":      func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "more"}) },
 		"one less":      func(p *corev1.Pod) { p.Spec.Containers = nil },
 		"no volumes":    func(p *corev1.Pod) { p.Spec.Volumes = nil },
+		"empty map":     func(p *corev1.Pod) { p.Annotations = map[string]string{} },
+		"empty list":    func(p *corev1.Pod) { p.Spec.SecurityContext.SupplementalGroups = []int64{} },
 		"empty volumes": func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{} },
 		"toleration":    func(p *corev1.Pod) { p.Spec.Tolerations[0].TolerationSeconds = ptr.To[int64](1) },
 		"no seconds":    func(p *corev1.Pod) { p.Spec.Tolerations[0].TolerationSeconds = nil },

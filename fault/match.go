@@ -77,13 +77,14 @@ func Allowed(patterns []Fault, f Fault) bool {
 	return false
 }
 
-func (k Kind) covers(f Kind) bool {
+// Covers reports whether patterns of kind k include faults of kind f.
+func (k Kind) Covers(f Kind) bool {
 	return k == f || k == KindCrash && (f == KindCrashBefore || f == KindCrashAfter)
 }
 
 // covers reports whether the pattern p includes the fault or pattern f.
 func (p Fault) covers(f Fault) bool {
-	return p.Kind.covers(f.Kind) &&
+	return p.Kind.Covers(f.Kind) &&
 		matchActor(p.Actor, f.Actor) &&
 		(p.Verb == "" || p.Verb == f.Verb) &&
 		matchResource(p.Resource, f.Resource) &&

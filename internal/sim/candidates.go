@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 // each write the faults of writes, at each event on which a later request can depend the faults of
 // events. Only faults that patterns allow are returned; pace has the durations to try.
 func Candidates(run *history.Run, patterns []fault.Fault, pace Pace) []fault.Fault {
-	return faultsOf(rankedCandidates(run, patterns, pace, nil))
+	return faultsOf(byRank(findCandidates(run, patterns, pace, nil)))
 }
 
 func faultsOf(found []ranked) []fault.Fault {
@@ -23,9 +24,15 @@ func faultsOf(found []ranked) []fault.Fault {
 	return faults
 }
 
-// rankedCandidates returns the candidates with their ranks and steps. If wanted is not nil, it returns only those at wanted steps.
-func rankedCandidates(run *history.Run, patterns []fault.Fault, pace Pace, wanted func(step int) bool) []ranked {
-	c := candidates{run: run, patterns: patterns, pace: pace, seen: map[fault.Fault]bool{}, last: map[string]int{}, created: map[string]bool{}, written: map[string]int{}, randomNames: map[string]bool{}, counts: counts{}, relevant: relevantResources(run), similar: map[place]int{}}
+// findCandidates returns the candidates with their ranks and steps, in the order of the run. If wanted is not nil, it returns only those
+// at wanted steps.
+func findCandidates(run *history.Run, patterns []fault.Fault, pace Pace, wanted func(step int) bool) []ranked {
+	c := candidates{run: run, patterns: patterns, pace: pace, ofKind: map[fault.Kind][]fault.Fault{}, seen: map[fault.Fault]bool{}, last: map[string]int{}, created: map[string]bool{}, written: map[string]int{}, randomNames: map[string]bool{}, counts: counts{}, relevant: relevantResources(run), similar: map[place]int{}}
+	for _, p := range patterns {
+		if p.For != 0 || p.Writes != 0 || p.Until != "" {
+			c.lengths = append(c.lengths, fault.Fault{For: p.For, Writes: p.Writes, Until: p.Until, UntilRevision: p.UntilRevision})
+		}
+	}
 	for n := range run.Steps {
 		switch s := &run.Steps[n]; s.Kind {
 		case history.Start:
@@ -48,6 +55,7 @@ func rankedCandidates(run *history.Run, patterns []fault.Fault, pace Pace, wante
 			continue
 		}
 		switch {
+		case c.unwanted && !s.IsWrite():
 		case s.Kind == history.Frame && s.Reply == "":
 			c.atEvent(s)
 		case s.Kind == history.Request && s.IsWrite():
@@ -61,7 +69,6 @@ func rankedCandidates(run *history.Run, patterns []fault.Fault, pace Pace, wante
 			c.atNth(p)
 		}
 	}
-	slices.SortStableFunc(c.found, byRank)
 	return c.found
 }
 
@@ -75,11 +82,41 @@ type ranked struct {
 	rank, step, kind int
 }
 
-func byRank(a, b ranked) int { return a.rank - b.rank }
+// byRank returns candidates in the order of their ranks.
+func byRank(found []ranked) []ranked {
+	all := make([]ranked, 0, len(found))
+	for _, n := range inOrder(found, func(f *ranked) [3]int { return [3]int{f.rank} }) {
+		all = append(all, found[n])
+	}
+	return all
+}
+
+// inOrder returns the indexes of elements in the order of their keys, equal ones in the order of the elements. It sorts indexes, because
+// faults are large, and to move each of them several times took longer than to find them.
+func inOrder[T any](all []T, key func(*T) [3]int) []int {
+	type position struct {
+		key   [3]int
+		index int
+	}
+	positions := make([]position, len(all))
+	for n := range all {
+		positions[n] = position{key(&all[n]), n}
+	}
+	slices.SortFunc(positions, func(a, b position) int {
+		return cmp.Or(a.key[0]-b.key[0], a.key[1]-b.key[1], a.key[2]-b.key[2], a.index-b.index)
+	})
+	indexes := make([]int, len(all))
+	for n, p := range positions {
+		indexes[n] = p.index
+	}
+	return indexes
+}
 
 type candidates struct {
 	run         *history.Run
 	patterns    []fault.Fault
+	ofKind      map[fault.Kind][]fault.Fault // the patterns that may allow faults of a kind
+	lengths     []fault.Fault                // the lengths of holds that patterns ask for
 	pace        Pace
 	controllers []string
 	last        map[string]int  // the last request of each actor
@@ -98,11 +135,8 @@ type candidates struct {
 }
 
 func (c *candidates) add(rank int, f fault.Fault) {
-	if c.unwanted {
-		return
-	}
 	f.Nth = c.counts.of(f)
-	if fault.Allowed(c.patterns, f) && !c.seen[f] {
+	if fault.Allowed(c.patternsOf(f.Kind), f) && !c.seen[f] {
 		c.seen[f] = true
 		kind := rank
 		if c.changesNothing(f) {
@@ -112,16 +146,32 @@ func (c *candidates) add(rank int, f fault.Fault) {
 	}
 }
 
+// patternsOf returns the patterns that may allow faults of a kind.
+func (c *candidates) patternsOf(k fault.Kind) []fault.Fault {
+	patterns, known := c.ofKind[k]
+	if !known {
+		for _, p := range c.patterns {
+			if p.Kind.Covers(k) {
+				patterns = append(patterns, p)
+			}
+		}
+		c.ofKind[k] = patterns
+	}
+	return patterns
+}
+
 // vary adds a fault with each of the lengths of its hold to try, and with those that a pattern asks for: a time or a
 // number of writes that is not among lengths, or an order of two kinds.
 func (c *candidates) vary(rank int, f fault.Fault, lengths []fault.Fault) {
+	if c.unwanted {
+		return
+	}
 	for n, l := range lengths {
 		f.For, f.Writes = l.For, l.Writes
 		c.add(rank+n, f)
 	}
-	for _, p := range c.patterns {
-		f.For, f.Writes, f.Until, f.UntilRevision = p.For, p.Writes, p.Until, p.UntilRevision
-		if (p.For != 0 || p.Writes != 0 || p.Until != "") && f.Check() == nil {
+	for _, l := range c.lengths {
+		if f.For, f.Writes, f.Until, f.UntilRevision = l.For, l.Writes, l.Until, l.UntilRevision; f.Check() == nil {
 			c.add(rank, f)
 		}
 	}

@@ -43,7 +43,7 @@ func (s *search) addBase(out *Outcome, cells int) {
 	g := s.guide
 	b := &base{out: out, cells: cells}
 	if n := len(out.Plan.Faults); n > 0 && n < maxFaults {
-		b.origin = &origin{plan: out.Plan, out: out}
+		b.origin = &origin{plan: out.Plan, out: out, steps: len(out.Run.Steps)}
 		g.origins = append(g.origins, b.origin)
 	}
 	if len(g.bases) < maxBases {
@@ -56,10 +56,26 @@ func (s *search) addBase(out *Outcome, cells int) {
 			least = n
 		}
 	}
-	if dropped := g.bases[least]; dropped.origin != nil {
-		s.findExtensions(dropped.origin)
+	if dropped := g.bases[least].origin; dropped != nil {
+		s.drop(dropped)
 	}
 	g.bases[least] = b
+}
+
+// maxDroppedSteps limits the steps of the records that are kept for their extensions alone; a step needs about 1 KB.
+const maxDroppedSteps = 1 << 17
+
+// drop keeps the record of a plan that is not a base any more, until its extensions are known: most plans are never extended, and to find
+// all extensions of each took longer than to choose plans. If there are too many records, it finds the extensions of the oldest one.
+func (s *search) drop(o *origin) {
+	g := s.guide
+	g.dropped = append(g.dropped, o)
+	g.droppedSteps += o.steps
+	for g.droppedSteps > maxDroppedSteps {
+		oldest := g.dropped[0]
+		s.findExtensions(oldest)
+		g.dropped, g.droppedSteps = g.dropped[1:], g.droppedSteps-oldest.steps
+	}
 }
 
 // combine returns the next random combination; one without faults if there is none. Three of four extend the base with the most energy by one
@@ -139,9 +155,9 @@ func (s *search) places(b *base) {
 	}
 	b.known = true
 	run := b.out.Run
-	found := s.ranked(run, b.out.Plan.Faults, nil)
-	for _, f := range found {
-		b.all = append(b.all, f.Fault)
+	found := s.ranked(run, b.out.Plan.Faults)
+	for n := range found {
+		b.all = append(b.all, found[n].Fault)
 	}
 	if len(b.out.Plan.Faults) == 0 {
 		return
@@ -156,8 +172,7 @@ func (s *search) places(b *base) {
 		}
 		f.rank -= affinity(f.Fault, b.out.Plan.Faults)
 	}
-	slices.SortStableFunc(found, byRank)
-	for _, f := range found {
+	for _, f := range byRank(found) {
 		b.after = append(b.after, f.Fault)
 	}
 }

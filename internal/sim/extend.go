@@ -16,8 +16,6 @@ type extension struct {
 	cost int
 	// postponed: its signature is expected to be a known one.
 	postponed bool
-	// away is the number of steps from where the run departs from the one without faults.
-	away int
 }
 
 // trial is what a search tries once: a fault of a kind, with a duration and a target, in a situation.
@@ -31,6 +29,7 @@ type origin struct {
 	plan Plan
 	// out is the outcome of the plan until its extensions are known, and nil afterwards: a record is large.
 	out        *Outcome
+	steps      int // of the record
 	extensions []extension
 	// tried are the faults of extensions that were tried.
 	tried []fault.Fault
@@ -61,22 +60,23 @@ var alike = []fault.Kind{
 func (s *search) extensionsOf(out *Outcome) (offers []extension) {
 	from, _ := s.differs(out.Run)
 	at := s.newSituations(out.Run, from)
-	found := s.ranked(out.Run, out.Plan.Faults, func(step int) bool { _, isNew := at[step]; return isNew })
-	all := make([]extension, 0, len(found))
-	for _, f := range found {
+	found := s.additions(out.Run, out.Plan.Faults, func(step int) bool { _, isNew := at[step]; return isNew })
+	cost := func(f *ranked) (cost, away int) {
 		away, rank := f.step-from, f.rank
 		if away < 0 { // the nearest of many similar events comes first, and not the first one
 			away, rank = -away, f.kind
 		}
-		cost := leastCost(out.Plan) + rank + bits.Len(uint(away)/16)
+		cost = leastCost(out.Plan) + rank + bits.Len(uint(away)/16)
 		if slices.Contains(alike, f.Kind) {
 			cost += alikeCost
 		}
-		all = append(all, extension{Fault: f.Fault, trial: trial{at[f.step], withoutPlace(f.Fault)}, cost: cost, away: away})
+		return cost, away
 	}
-	slices.SortStableFunc(all, func(a, b extension) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.away, b.away)) })
-	for _, e := range all {
-		if cost, known := s.guide.offered[e.trial]; known && cost <= e.cost {
+	for _, n := range inOrder(found, func(f *ranked) [3]int { c, away := cost(f); return [3]int{c, away, f.rank} }) {
+		f := &found[n]
+		e := extension{Fault: f.Fault, trial: trial{at[f.step], withoutPlace(f.Fault)}}
+		e.cost, _ = cost(f)
+		if known, ok := s.guide.offered[e.trial]; ok && known <= e.cost {
 			continue
 		}
 		s.guide.offered[e.trial] = e.cost
@@ -133,17 +133,17 @@ func (s *search) findExtensions(o *origin) {
 	}
 }
 
-// cheapest returns the plan with the cheapest extension, the index of that extension and its cost; nil if there is none. It postpones
+// cheapest returns the plan with the cheapest extension and the index of that extension; nil if none costs less than limit. It postpones
 // those whose signature is expected to be a known one.
-func (s *search) cheapest() (best *origin, index, lowest int) {
+func (s *search) cheapest(limit int) (best *origin, index int) {
 	for {
-		best, index, lowest = s.cheapestOffer()
+		best, index = s.cheapestOffer(limit)
 		if best == nil {
-			return nil, 0, 0
+			return nil, 0
 		}
 		e := &best.extensions[index]
 		if e.postponed || !s.guide.isExpected(e.Fault, slices.Values(best.tried)) {
-			return best, index, lowest
+			return best, index
 		}
 		e.postponed = true
 		e.cost += postponedCost
@@ -152,16 +152,16 @@ func (s *search) cheapest() (best *origin, index, lowest int) {
 }
 
 // cheapestOffer is like cheapest, and postpones nothing.
-func (s *search) cheapestOffer() (best *origin, index, lowest int) {
-	g := s.guide
+func (s *search) cheapestOffer(limit int) (best *origin, index int) {
+	g, lowest := s.guide, limit
 	for _, o := range g.origins {
-		if best != nil && leastCost(o.plan) >= lowest {
+		if leastCost(o.plan) >= lowest {
 			continue
 		}
 		s.findExtensions(o)
 		for n := 0; n < len(o.extensions); n++ {
 			e := &o.extensions[n]
-			if best != nil && e.cost >= lowest {
+			if e.cost >= lowest {
 				break
 			}
 			if g.trials[e.trial] {
@@ -169,13 +169,13 @@ func (s *search) cheapestOffer() (best *origin, index, lowest int) {
 				n--
 				continue
 			}
-			if cost := e.cost + max(0, g.similar(e.Fault, false).penalty()); best == nil || cost < lowest {
+			if cost := e.cost + max(0, g.similar(e.Fault, false).penalty()); cost < lowest {
 				best, index, lowest = o, n, cost
 			}
 		}
 	}
 	g.origins = slices.DeleteFunc(g.origins, func(o *origin) bool { return o.out == nil && len(o.extensions) == 0 })
-	return best, index, lowest
+	return best, index
 }
 
 // extend returns a plan with one of its extensions.

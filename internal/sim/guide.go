@@ -33,6 +33,9 @@ type guide struct {
 	usual   map[situation]bool
 	trials  map[trial]bool
 	offered map[trial]int
+	// dropped are plans whose records are kept, because their extensions are not known yet, the oldest first, with the steps of these records.
+	dropped      []*origin
+	droppedSteps int
 	// baseline is the signature of the run without faults: a hold of no duration.
 	baseline history.Hash
 	// redundant are the single faults that need no run.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -37,7 +38,8 @@ func begun() *search {
 	return s
 }
 
-// TestDroppedBaseIsExtended: a plan whose run is dropped, because there are too many, keeps its extensions, and not its record.
+// TestDroppedBaseIsExtended: a plan whose run is dropped, because there are too many, keeps its extensions. Its record is kept only while those of
+// all such plans are small.
 func TestDroppedBaseIsExtended(t *testing.T) {
 	s := begun()
 	s.addBase(after(409, conflict), 0)
@@ -46,10 +48,19 @@ func TestDroppedBaseIsExtended(t *testing.T) {
 		s.addBase(after(200, fault.Fault{Kind: fault.KindError, Actor: "c", Object: fmt.Sprint("default/", n), Nth: 1}), 0)
 	}
 	o := s.guide.origins[0]
-	if s.guide.bases[0].out.Plan.Faults[0] == conflict || o.out != nil || len(o.extensions) == 0 {
+	if s.guide.bases[0].out.Plan.Faults[0] == conflict || o.out == nil || len(o.extensions) > 0 {
 		t.Fatalf("dropped: %v; record kept: %v; %d extensions", s.guide.bases[0].out.Plan.Faults, o.out != nil, len(o.extensions))
 	}
-	best, index, _ := s.cheapest()
+	large := after(409, conflict)
+	large.Run.Steps = append(large.Run.Steps, make([]history.Step, maxDroppedSteps-3)...)
+	large.Plan.Faults[0].Nth = 2
+	s.addBase(large, 0)
+	s.guide.bases[0].runs = 50
+	s.addBase(after(200), 0)
+	if last := s.guide.origins[len(s.guide.origins)-1]; o.out != nil || len(o.extensions) == 0 || last.out != large {
+		t.Fatalf("record kept: %v; %d extensions; that of the large plan kept: %v", o.out != nil, len(o.extensions), last.out == large)
+	}
+	best, index := s.cheapest(math.MaxInt)
 	if best != o {
 		t.Fatalf("the cheapest extension is of another plan: %+v", best)
 	}
@@ -85,7 +96,7 @@ func TestNoFaultWithoutEffect(t *testing.T) {
 	kindsAt := func(step int, faults ...fault.Fault) (kinds []fault.Kind) {
 		out := after(503, faults...)
 		out.Run.Steps[1].Fault = faults[0].String()
-		for _, f := range s.ranked(out.Run, faults, nil) {
+		for _, f := range s.ranked(out.Run, faults) {
 			if f.step == step {
 				kinds = append(kinds, f.Kind)
 			}

@@ -34,7 +34,7 @@ func (s *search) raise(ctx context.Context, f *Failure) error {
 	}
 	plans := longerHolds(f.Plan, s.pace)
 	if f.hasLowRate() {
-		plans = delayed(f.Plan, f.Run, faultsOf(s.ranked(f.Run, f.Plan.Faults, nil)), s.pace)
+		plans = delayed(f.Plan, f.Run, faultsOf(s.ranked(f.Run, f.Plan.Faults)), s.pace)
 	}
 	var best *repeats
 	found, last := f.Tally, f.ShrinkRuns+maxRaiseRuns

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -295,7 +296,7 @@ func (s *search) findPlaces(first *Outcome) error {
 		s.patterns = append(fault.Any(s.options.Level), first.Overlapping...)
 	}
 	s.except, s.trusted = first.Except, first.Trusted
-	all := s.ranked(first.Run, nil, nil)
+	all := s.ranked(first.Run, nil)
 	if s.options.Strategy == Systematic {
 		slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Or(a.kind-b.kind, a.step-b.step) })
 	}
@@ -371,8 +372,13 @@ func (s *search) draw() Plan {
 			return s.combine()
 		}
 		due := single != nil && (cost < unpromising && turn < randomTurns+singleTurns || g.turns%unpromisingTurns == 0)
-		if o, index, extended := s.cheapest(); o != nil && !due && (single == nil || extended < cost) {
-			return s.extend(o, index)
+		if single == nil {
+			cost = math.MaxInt
+		}
+		if !due {
+			if o, index := s.cheapest(cost); o != nil {
+				return s.extend(o, index)
+			}
 		}
 	}
 	if single == nil {
@@ -382,11 +388,16 @@ func (s *search) draw() Plan {
 	return Plan{Seed: s.options.Seed, Faults: []fault.Fault{single.Fault}}
 }
 
-// ranked returns the faults to try in addition to those of a run, without those that are excluded and those that have no effect at their steps together
-// with the faults of the run; with wanted, those at the wanted steps.
-func (s *search) ranked(run *history.Run, faults []fault.Fault, wanted func(step int) bool) []ranked {
+// ranked returns the faults to try in addition to those of a run, the most promising first, without those that are excluded and those that have no
+// effect at their steps together with the faults of the run.
+func (s *search) ranked(run *history.Run, faults []fault.Fault) []ranked {
+	return byRank(s.additions(run, faults, nil))
+}
+
+// additions is like ranked, in the order of the run; if wanted is not nil, it returns only those at wanted steps.
+func (s *search) additions(run *history.Run, faults []fault.Fault, wanted func(step int) bool) []ranked {
 	at := hitsAt(run, faults)
-	return slices.DeleteFunc(rankedCandidates(run, s.patterns, s.pace, wanted), func(f ranked) bool {
+	return slices.DeleteFunc(findCandidates(run, s.patterns, s.pace, wanted), func(f ranked) bool {
 		return s.isExcluded(f.Fault) || len(at[f.step]) > 0 && !s.haveEffect(at[f.step], f.Fault)
 	})
 }

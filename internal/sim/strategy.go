@@ -85,7 +85,7 @@ func (s *search) randomPlan(n int) Plan {
 		if len(p.Faults) >= maxFaults {
 			p.Faults = slices.Delete(p.Faults, 0, 1)
 		}
-		from, more = faultsOf(s.ranked(base.Run, nil, nil)), 1+draw(2, "more")
+		from, more = faultsOf(s.ranked(base.Run, nil)), 1+draw(2, "more")
 	}
 	for range min(more, len(from)) {
 		f := from[draw(len(from), "fault"+strconv.Itoa(len(p.Faults)))]

@@ -104,8 +104,7 @@ func (w *World) prepare(o Object) {
 }
 
 func (w *World) mapping(o Object) *meta.RESTMapping {
-	kind := o.GetObjectKind().GroupVersionKind()
-	m, err := w.server.restMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	m, err := w.server.mapping(o.GetObjectKind().GroupVersionKind())
 	if err != nil {
 		w.fatal("%s: the API does not serve this kind; install its CRD with simtest.CRDs: %v", describe(o), err)
 	}

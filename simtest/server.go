@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
@@ -38,6 +39,8 @@ type server struct {
 
 	mu     sync.Mutex
 	mapper meta.RESTMapper
+	// mappings are answers of mapper.
+	mappings map[schema.GroupVersionKind]*meta.RESTMapping
 	// preferred lists the resources that the API serves, each in its preferred version.
 	preferred []*metav1.APIResourceList
 	crds      map[string]bool // PLURAL.GROUP of the CRDs that tests installed
@@ -119,8 +122,23 @@ func (s *server) discover() error {
 	}
 	s.mu.Lock()
 	s.mapper, s.preferred = restmapper.NewDiscoveryRESTMapper(groups), preferred
+	s.mappings = map[schema.GroupVersionKind]*meta.RESTMapping{}
 	s.mu.Unlock()
 	return nil
+}
+
+// mapping returns the resource of a kind. It remembers the answers of the mapper, which searches all groups.
+func (s *server) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.mappings[kind]; m != nil {
+		return m, nil
+	}
+	m, err := s.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err == nil {
+		s.mappings[kind] = m
+	}
+	return m, err
 }
 
 // restMapper returns a mapper of all served kinds, which sends no requests.

@@ -17,10 +17,9 @@ const maxFaults = 5
 // base is a passing run with new behaviour, from which combinations are derived.
 type base struct {
 	out *Outcome
-	// all are the faults at places of the run, and after those of them at the steps from which it differs from the run without
-	// faults, the most promising first.
-	known      bool
+	// all are the faults of anywhere, if they are known, and after those of afterDeparture.
 	all, after []fault.Fault
+	known      bool
 	// cells is how many cells of the coverage the run reached first.
 	cells int
 	// origin has the extensions of the plan at new situations; nil if the plan has no fault, or too many.
@@ -99,15 +98,14 @@ func (s *search) combine() Plan {
 			}
 		}
 	}
-	s.places(b)
 	p := Plan{Seed: b.out.Plan.Seed, Faults: slices.Clone(b.out.Plan.Faults), Schedule: b.out.Plan.Schedule, extends: b}
 	if len(p.Faults) >= maxFaults {
 		p.Faults = slices.Delete(p.Faults, 0, 1)
 	}
-	if anywhere || len(b.after) == 0 {
+	if anywhere || len(s.afterDeparture(b)) == 0 {
 		more := 1 + draw(2, "more")
 		for range max(more, 2-len(p.Faults)) {
-			p.Faults = s.guide.withFault(p.Faults, b.all, func(of, try int) int { return draw(of, "fault"+strconv.Itoa(len(p.Faults))+"/"+strconv.Itoa(try)) })
+			p.Faults = s.guide.withFault(p.Faults, s.anywhere(b), func(of, try int) int { return draw(of, "fault"+strconv.Itoa(len(p.Faults))+"/"+strconv.Itoa(try)) })
 		}
 		if !slices.ContainsFunc(p.Faults, func(f fault.Fault) bool { return f.Object != "" }) {
 			p.Seed += uint64(draw(4, "seed")) // the names of objects depend on the seed
@@ -148,33 +146,34 @@ func (g *guide) withFault(faults, from []fault.Fault, draw func(of, try int) int
 // choices is how many faults withFault compares.
 const choices = 3
 
-// places finds the faults that can extend a base.
-func (s *search) places(b *base) {
-	if b.known {
-		return
+// anywhere returns the faults at places of the run of a base, the most promising first.
+func (s *search) anywhere(b *base) []fault.Fault {
+	if b.all == nil {
+		b.all = faultsOf(s.ranked(b.out.Run, b.out.Plan.Faults))
+	}
+	return b.all
+}
+
+// afterDeparture returns those at the steps from which the run of a base differs from the run without faults; none for that run itself.
+func (s *search) afterDeparture(b *base) []fault.Fault {
+	run, faults := b.out.Run, b.out.Plan.Faults
+	if b.known || len(faults) == 0 {
+		return b.after
 	}
 	b.known = true
-	run := b.out.Run
-	found := s.ranked(run, b.out.Plan.Faults)
-	for n := range found {
-		b.all = append(b.all, found[n].Fault)
-	}
-	if len(b.out.Plan.Faults) == 0 {
-		return
-	}
 	from, to := s.differs(run)
-	found = slices.DeleteFunc(found, func(f ranked) bool { return f.step < from })
-	for n := range found {
-		f := &found[n]
-		f.rank += bits.Len(uint(f.step-from) / 8)
+	found := s.additions(run, faults, func(step int) bool { return step >= from })
+	order := inOrder(found, func(f *ranked) [3]int {
+		rank := f.rank + bits.Len(uint(f.step-from)/8) - affinity(f.Fault, faults)
 		if f.step > to {
-			f.rank += 2
+			rank += 2
 		}
-		f.rank -= affinity(f.Fault, b.out.Plan.Faults)
+		return [3]int{rank, f.rank}
+	})
+	for _, n := range order {
+		b.after = append(b.after, found[n].Fault)
 	}
-	for _, f := range byRank(found) {
-		b.after = append(b.after, f.Fault)
-	}
+	return b.after
 }
 
 // affinity is how much more promising a fault is together with others because it is about the same resource, or the same object: a

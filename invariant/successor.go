@@ -73,6 +73,9 @@ type successorWrite struct {
 // have shown the later object to the writer counts as an observation, such as an event that is delivered before the
 // write and after its decision: the writer may have read its cache in between.
 func successorWrites(run *history.Run) (found []successorWrite) {
+	if !hasSuccessor(run) {
+		return nil
+	}
 	controllers := map[string]bool{}
 	for _, name := range run.Controllers() {
 		controllers[name] = true
@@ -91,6 +94,25 @@ func successorWrites(run *history.Run) (found []successorWrite) {
 		u.observe(s, key)
 	}
 	return found
+}
+
+// hasSuccessor reports whether two objects of the run had the same name, which most runs do not contain.
+func hasSuccessor(run *history.Run) bool {
+	uids := map[history.Object]string{}
+	for i := range run.Steps {
+		o := run.Steps[i].Object
+		uid := o.UID
+		if uid == "" {
+			continue
+		}
+		o.UID = ""
+		if known := uids[o]; known == "" {
+			uids[o] = uid
+		} else if known != uid {
+			return true
+		}
+	}
+	return false
 }
 
 // incarnation is one of the objects that have the same name one after the other.

@@ -205,6 +205,9 @@ func (b *Baseline) inOrder(id string, f fields) fields {
 
 // sorted returns the objects of one ID in an order that does not depend on their names.
 func (b *Baseline) sorted(id string, objects []fields) []fields {
+	if len(objects) == 1 { // most are: the user chose their names
+		return []fields{b.inOrder(id, objects[0])}
+	}
 	type keyed struct {
 		key string
 		f   fields

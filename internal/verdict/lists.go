@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,15 +49,41 @@ func (s goSchema) field(name string) Schema {
 	case reflect.Map:
 		return goSchema{of: t.Elem()}
 	case reflect.Struct:
-		for f := range t.Fields() {
-			tagged, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			switch {
-			case tagged == name && name != "":
-				return goSchema{of: f.Type, tag: f.Tag}
-			case tagged == "" && f.Anonymous:
-				if inner := (goSchema{of: f.Type}).field(name); inner != nil {
-					return inner
-				}
+		return fieldOf(t, name)
+	}
+	return nil
+}
+
+// structField is a field of a Go type by its name in JSON.
+type structField struct {
+	of   reflect.Type
+	name string
+}
+
+// fieldSchemas has the Schema of each structField that was asked for, which is nil if the type has no such field. Each run compares the same
+// fields, and to find them in the tags took longer than the comparison.
+var fieldSchemas sync.Map
+
+// fieldOf returns the schema of a field of a struct.
+func fieldOf(t reflect.Type, name string) Schema {
+	if known, ok := fieldSchemas.Load(structField{t, name}); ok {
+		s, _ := known.(Schema)
+		return s
+	}
+	s := findField(t, name)
+	fieldSchemas.Store(structField{t, name}, s)
+	return s
+}
+
+func findField(t reflect.Type, name string) Schema {
+	for f := range t.Fields() {
+		tagged, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case tagged == name && name != "":
+			return goSchema{of: f.Type, tag: f.Tag}
+		case tagged == "" && f.Anonymous:
+			if inner := (goSchema{of: f.Type}).field(name); inner != nil {
+				return inner
 			}
 		}
 	}

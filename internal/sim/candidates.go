@@ -27,7 +27,7 @@ func faultsOf(found []ranked) []fault.Fault {
 // findCandidates returns the candidates with their ranks and steps, in the order of the run. If wanted is not nil, it returns only those
 // at wanted steps.
 func findCandidates(run *history.Run, patterns []fault.Fault, pace Pace, wanted func(step int) bool) []ranked {
-	c := candidates{run: run, patterns: patterns, pace: pace, ofKind: map[fault.Kind][]fault.Fault{}, seen: map[fault.Fault]bool{}, last: map[string]int{}, created: map[string]bool{}, written: map[string]int{}, randomNames: map[string]bool{}, counts: counts{}, relevant: relevantResources(run), similar: map[place]int{}}
+	c := candidates{run: run, patterns: patterns, pace: pace, ofKind: map[fault.Kind][]fault.Fault{}, seen: map[fault.Fault]bool{}, last: map[string]int{}, created: map[string]bool{}, written: map[string]int{}, randomNames: map[string]bool{}, counts: counts{}, untilCrash: requestsUntilCrash(run), relevant: relevantResources(run), similar: map[place]int{}}
 	for _, p := range patterns {
 		if p.For != 0 || p.Writes != 0 || p.Until != "" {
 			c.lengths = append(c.lengths, fault.Fault{For: p.For, Writes: p.Writes, Until: p.Until, UntilRevision: p.UntilRevision})
@@ -76,10 +76,11 @@ func findCandidates(run *history.Run, patterns []fault.Fault, pace Pace, wanted 
 const existed = "existed"
 
 // ranked is a fault with the step at which it acts, and its rank: a lower one is more promising. kind is the part of the rank
-// that its kind and duration contribute.
+// that its kind and duration contribute. idle: it probably changes nothing.
 type ranked struct {
 	fault.Fault
 	rank, step, kind int
+	idle             bool
 }
 
 // byRank returns candidates in the order of their ranks.
@@ -131,6 +132,7 @@ type candidates struct {
 	step        int             // the step that the candidates are for
 	distance    int             // what the step adds to the ranks of its faults
 	unwanted    bool            // no candidates are added for the step
+	untilCrash  []int           // see requestsUntilCrash
 	similar     map[place]int   // how many steps there were with the same actor, verb and resource
 }
 
@@ -138,11 +140,11 @@ func (c *candidates) add(rank int, f fault.Fault) {
 	f.Nth = c.counts.of(f)
 	if fault.Allowed(c.patternsOf(f.Kind), f) && !c.seen[f] {
 		c.seen[f] = true
-		kind := rank
+		r := ranked{Fault: f, rank: rank + c.distance, step: c.step, kind: rank}
 		if c.changesNothing(f) {
-			rank += noDifference
+			r.rank, r.idle = r.rank+noDifference, true
 		}
-		c.found = append(c.found, ranked{f, rank + c.distance, c.step, kind})
+		c.found = append(c.found, r)
 	}
 }
 
@@ -198,9 +200,16 @@ func (c *candidates) site(s *history.Step) fault.Fault {
 
 func (c *candidates) atEvent(s *history.Step) {
 	// No request depends on an event after the last request of its actor.
-	if c.last[s.Actor] < s.N {
+	if c.last[s.Actor] < s.N || c.untilCrash[s.N] == 1 {
 		return
 	}
+	found := len(c.found)
+	defer func() {
+		// One of them is enough before a crash: the others hide the event from the same instance, or nothing.
+		if c.untilCrash[s.N] == 2 && len(c.found) > found {
+			c.found = c.found[:found+1]
+		}
+	}()
 	f := c.site(s)
 	if s.Type == "BOOKMARK" {
 		if !strings.Contains(s.Note, existed) {
@@ -217,6 +226,28 @@ func (c *candidates) atEvent(s *history.Step) {
 		f.Kind = k
 		c.add(3, f)
 	}
+}
+
+// requestsUntilCrash returns, by step, 1 plus the number of requests that the actor of an event sends between it and its next crash; 0 if it does
+// not crash. A single request was usually decided before the event: requests are sent one after the other.
+func requestsUntilCrash(run *history.Run) []int {
+	until := make([]int, len(run.Steps))
+	sent := map[string]int{} // 1 plus the requests of an actor up to its next crash
+	for n := len(run.Steps) - 1; n >= 0; n-- {
+		switch s := &run.Steps[n]; s.Kind {
+		case history.Crash:
+			sent[s.Actor] = 1
+		case history.Start:
+			sent[s.Actor] = 0
+		case history.Request:
+			if sent[s.Actor] > 0 {
+				sent[s.Actor]++
+			}
+		case history.Frame:
+			until[n] = sent[s.Actor]
+		}
+	}
+	return until
 }
 
 func (c *candidates) atWrite(s *history.Step) {

@@ -64,7 +64,9 @@ func (s *search) extensionsOf(out *Outcome) (offers []extension) {
 	cost := func(f *ranked) (cost, away int) {
 		away, rank := f.step-from, f.rank
 		if away < 0 { // the nearest of many similar events comes first, and not the first one
-			away, rank = -away, f.kind
+			if away, rank = -away, f.kind; f.idle {
+				rank += noDifference
+			}
 		}
 		cost = leastCost(out.Plan) + rank + bits.Len(uint(away)/16)
 		if slices.Contains(alike, f.Kind) {

@@ -38,6 +38,8 @@ type guide struct {
 	droppedSteps int
 	// baseline is the signature of the run without faults: a hold of no duration.
 	baseline history.Hash
+	// doubtful counts the runs of single faults that were tried although their cost was high.
+	doubtful yield
 	// redundant are the single faults that need no run.
 	redundant map[fault.Fault]bool
 	// combinations counts the plans with several faults, and turns all plans.
@@ -49,6 +51,8 @@ type single struct {
 	fault.Fault
 	cost int
 	done bool // tried, or known to be redundant
+	// doubtful: it was tried although its cost was high.
+	doubtful bool
 	// postponed: its signature is expected to be a known one.
 	postponed bool
 	// signature is that of its run; only if known is set.
@@ -119,6 +123,26 @@ func (g *guide) cost(s *single) int {
 		return s.cost // at each place once
 	}
 	return s.cost + max(0, g.similar(s.Fault, true).penalty())
+}
+
+// areDoubtful reports whether a third of the single faults with a high cost showed nothing new.
+func (g *guide) areDoubtful() bool {
+	return g.doubtful.runs >= minDoubtful && 3*g.doubtful.new < 2*g.doubtful.runs
+}
+
+// unpromising returns the cost from which on a single fault has few turns: one in unpromisingTurns.
+func (g *guide) unpromising() int {
+	if g.areDoubtful() {
+		return doubtful
+	}
+	return unpromising
+}
+
+func (g *guide) unpromisingTurns() int {
+	if g.areDoubtful() {
+		return fewTurns
+	}
+	return unpromisingTurns
 }
 
 // nextSingle returns the next single fault to try, and its cost; nil: all were tried. It postpones those whose signature is expected to be a known one.
@@ -196,6 +220,9 @@ func (g *guide) ran(f fault.Fault, signature history.Hash, isNew bool) {
 	g.similar(f, true).add(isNew)
 	for _, s := range g.at[placeOf(f)] {
 		if s.Fault == f {
+			if s.doubtful {
+				g.doubtful.add(isNew)
+			}
 			g.know(s, signature)
 		}
 	}

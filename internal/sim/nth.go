@@ -27,7 +27,7 @@ func (c *candidates) atNth(p fault.Fault) {
 			f.For, f.Writes = l.For, l.Writes
 			if !c.seen[f] {
 				c.seen[f] = true
-				c.found = append(c.found, ranked{f, n, 0, n})
+				c.found = append(c.found, ranked{Fault: f, rank: n, kind: n})
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/bits"
+	"strings"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
@@ -49,10 +50,11 @@ func (c *candidates) distanceOf(s *history.Step) int {
 const noDifference = 6
 
 // changesNothing reports whether a hold probably changes nothing, because the actor receives nothing else before it ends:
-// no event, no answer to another request, unless it is a consequence of what is held. Causes are
-// coarse, so such a fault is not left out: it is tried after others.
+// no event, no answer to another request, unless it is a consequence of what is held. For a partition: whether it probably has the effect of a
+// timeout, because it blocks no other write. Causes are coarse, so such a fault is not left out: it is tried after others.
 func (c *candidates) changesNothing(f fault.Fault) bool {
-	if !onlyHolds(f.Kind) || f.Kind == fault.KindPause || f.Until != "" {
+	partition := f.Kind == fault.KindPartition
+	if !onlyHolds(f.Kind) && !partition || f.Until != "" || f.Kind == fault.KindPause && strings.Contains(f.Actor, "/") { // another replica takes over
 		return false
 	}
 	held := &c.run.Steps[c.step]
@@ -68,12 +70,16 @@ func (c *candidates) changesNothing(f fault.Fault) bool {
 		if s.Actor != held.Actor || depends[n] {
 			continue
 		}
-		switch s.Kind {
-		case history.Frame:
+		switch {
+		case partition:
+			if s.Kind == history.Request && s.IsWrite() {
+				return false
+			}
+		case s.Kind == history.Frame:
 			if s.Type != "BOOKMARK" { // one of the same stream waits too, and then follows without a pause
 				return false
 			}
-		case history.Request, history.Answer:
+		case s.Kind == history.Request, s.Kind == history.Answer:
 			return false
 		}
 	}

@@ -371,7 +371,7 @@ func (s *search) draw() Plan {
 		if turn < randomTurns {
 			return s.combine()
 		}
-		due := single != nil && (cost < unpromising && turn < randomTurns+singleTurns || g.turns%unpromisingTurns == 0)
+		due := single != nil && (cost < g.unpromising() && turn < randomTurns+singleTurns || g.turns%g.unpromisingTurns() == 0)
 		if single == nil {
 			cost = math.MaxInt
 		}
@@ -384,7 +384,7 @@ func (s *search) draw() Plan {
 	if single == nil {
 		return s.combine()
 	}
-	single.done = true
+	single.done, single.doubtful = true, cost >= doubtful
 	return Plan{Seed: s.options.Seed, Faults: []fault.Fault{single.Fault}}
 }
 
@@ -463,8 +463,12 @@ const (
 	firstSingles = 40
 	// Of roundOfTurns turns, randomTurns are for random combinations and singleTurns for single faults.
 	roundOfTurns, randomTurns, singleTurns = 8, 2, 3
-	// unpromising is the cost from which on a single fault has no such turn, but one turn in unpromisingTurns.
-	unpromising, unpromisingTurns = 10, 10
+	// unpromising is the cost from which on a single fault has no such turn, but one turn in unpromisingTurns. After minDoubtful runs of single faults
+	// with a cost of at least doubtful, a third of which have shown nothing new, doubtful takes the place of unpromising, and fewTurns that of
+	// unpromisingTurns.
+	unpromising, doubtful      = 10, 7
+	unpromisingTurns, fewTurns = 10, 25
+	minDoubtful                = 8
 )
 
 // identity is the same for plans with the same seed, faults and schedule.

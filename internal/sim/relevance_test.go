@@ -1,0 +1,120 @@
+package sim
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rehearse-k8s/rehearse/fault"
+	"github.com/rehearse-k8s/rehearse/history"
+)
+
+// runOf returns a run of these steps of actor "c", after its start.
+func runOf(steps ...history.Step) *history.Run {
+	run := &history.Run{Header: history.Header{Format: history.Format}}
+	run.Add(history.Step{Kind: history.Start, Actor: "c"})
+	for _, s := range steps {
+		s.Actor = "c"
+		run.Add(s)
+	}
+	return run
+}
+
+func write(name string) history.Step {
+	return history.Step{
+		Kind: history.Request, Verb: "update", Object: history.Object{Resource: "configmaps", Namespace: "default", Name: name},
+		Code: 200, Revision: 2, Before: 1, Guarded: true,
+	}
+}
+
+var event = history.Step{Kind: history.Frame, Type: "MODIFIED", Object: history.Object{Resource: "pods", Namespace: "default", Name: "p"}, Revision: 2}
+
+// TestEventBeforeCrash: faults of an event that its actor can hardly use before it crashes are not all tried: none if it sends nothing until then, one
+// if it sends one request.
+func TestEventBeforeCrash(t *testing.T) {
+	crash, start := history.Step{Kind: history.Crash}, history.Step{Kind: history.Start}
+	for _, c := range []struct {
+		name     string
+		steps    []history.Step
+		from, to int
+	}{
+		{"no crash", []history.Step{event, write("a"), write("b")}, 5, 100},
+		{"two requests", []history.Step{event, write("a"), write("b"), crash, start, write("a")}, 5, 100},
+		{"one request", []history.Step{event, write("a"), crash, start, write("a")}, 1, 1},
+		{"no request", []history.Step{write("a"), event, crash, start, write("a")}, 0, 0},
+		{"after the crash", []history.Step{write("a"), crash, start, event, write("a")}, 5, 100},
+	} {
+		n := 0
+		for _, f := range Candidates(runOf(c.steps...), fault.Any(fault.Legal), Virtual) {
+			if f.Resource == "pods" {
+				n++
+			}
+		}
+		if n < c.from || n > c.to {
+			t.Errorf("%s: %d faults at the event; want %d to %d", c.name, n, c.from, c.to)
+		}
+	}
+}
+
+// TestIdleFaults: a hold during which its actor receives nothing else comes later, and so does a partition during which it writes nothing else. A
+// replica that is paused is another matter: the other one takes over.
+func TestIdleFaults(t *testing.T) {
+	caused := write("b")
+	caused.Causes = []int{1} // by the write to a
+	later := history.Step{Kind: history.Time, At: time.Hour}
+	alone := runOf(write("a"), caused, later)
+	busy := runOf(write("a"), write("b"), later)
+	observed := runOf(write("a"), event, later)
+	replica := runOf(write("a"), caused, later)
+	for n := range replica.Steps {
+		replica.Steps[n].Actor = "c/0"
+	}
+	for _, c := range []struct {
+		name string
+		run  *history.Run
+		kind fault.Kind
+		idle bool
+	}{
+		{"a late answer", alone, fault.KindLateAnswer, true},
+		{"a late answer, and another write", busy, fault.KindLateAnswer, false},
+		{"a late answer, and an event", observed, fault.KindLateAnswer, false},
+		{"a partition", alone, fault.KindPartition, true},
+		{"a partition, and another write", busy, fault.KindPartition, false},
+		{"a partition, and an event", observed, fault.KindPartition, true},
+		{"a pause", alone, fault.KindPause, true},
+		{"a pause, and another write", busy, fault.KindPause, false},
+		{"a pause of a replica", replica, fault.KindPause, false},
+		{"a timeout", alone, fault.KindTimeout, false},
+	} {
+		found := findCandidates(c.run, fault.Any(fault.Legal), Virtual, nil)
+		n := slices.IndexFunc(found, func(f ranked) bool { return f.Kind == c.kind && f.step == 1 })
+		if n < 0 {
+			t.Errorf("%s: not among the candidates", c.name)
+			continue
+		}
+		if f := found[n]; f.idle != c.idle || f.rank != f.kind+map[bool]int{true: noDifference}[c.idle] {
+			t.Errorf("%s: idle: %v, rank %d of kind %d; want idle: %v", c.name, f.idle, f.rank, f.kind, c.idle)
+		}
+	}
+}
+
+// TestDoubtfulFaults: single faults with a high cost have fewer turns once a third of their runs have shown nothing new.
+func TestDoubtfulFaults(t *testing.T) {
+	for _, c := range []struct{ runs, new, cost, turns int }{
+		{0, 0, unpromising, unpromisingTurns},
+		{minDoubtful - 1, 0, unpromising, unpromisingTurns},
+		{9, 6, unpromising, unpromisingTurns},
+		{9, 5, doubtful, fewTurns},
+	} {
+		g := newGuide(nil, 0)
+		for n := range c.runs {
+			f := fault.Fault{Kind: fault.KindPause, Actor: "c", Nth: n + 1}
+			s := &single{Fault: f, doubtful: true}
+			g.at[placeOf(f)] = []*single{s}
+			g.ran(f, history.Hash(n), n < c.new)
+		}
+		if cost, turns := g.unpromising(), g.unpromisingTurns(); cost != c.cost || turns != c.turns {
+			t.Errorf("%d of %d runs showed something new: few turns from cost %d on, one in %d; want %d, %d", c.new, c.runs, cost, turns, c.cost, c.turns)
+		}
+	}
+}

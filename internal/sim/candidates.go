@@ -27,7 +27,7 @@ func faultsOf(found []ranked) []fault.Fault {
 // findCandidates returns the candidates with their ranks and steps, in the order of the run. If wanted is not nil, it returns only those
 // at wanted steps.
 func findCandidates(run *history.Run, patterns []fault.Fault, pace Pace, wanted func(step int) bool) []ranked {
-	c := candidates{run: run, patterns: patterns, pace: pace, ofKind: map[fault.Kind][]fault.Fault{}, seen: map[fault.Fault]bool{}, last: map[string]int{}, created: map[string]bool{}, written: map[string]int{}, randomNames: map[string]bool{}, counts: counts{}, untilCrash: requestsUntilCrash(run), relevant: relevantResources(run), similar: map[place]int{}}
+	c := candidates{run: run, patterns: patterns, pace: pace, ofKind: map[fault.Kind][]fault.Fault{}, seen: map[fault.Fault]bool{}, last: map[string]int{}, created: map[string]bool{}, written: map[string]int{}, randomNames: map[string]bool{}, counts: counts{}, untilCrash: untilCrashOf(run), relevant: relevantResources(run), similar: map[place]int{}}
 	for _, p := range patterns {
 		if p.For != 0 || p.Writes != 0 || p.Until != "" {
 			c.lengths = append(c.lengths, fault.Fault{For: p.For, Writes: p.Writes, Until: p.Until, UntilRevision: p.UntilRevision})
@@ -132,8 +132,8 @@ type candidates struct {
 	step        int             // the step that the candidates are for
 	distance    int             // what the step adds to the ranks of its faults
 	unwanted    bool            // no candidates are added for the step
-	untilCrash  []int           // see requestsUntilCrash
-	similar     map[place]int   // how many steps there were with the same actor, verb and resource
+	untilCrash  untilCrash
+	similar     map[place]int // how many steps there were with the same actor, verb and resource
 }
 
 func (c *candidates) add(rank int, f fault.Fault) {
@@ -200,16 +200,10 @@ func (c *candidates) site(s *history.Step) fault.Fault {
 
 func (c *candidates) atEvent(s *history.Step) {
 	// No request depends on an event after the last request of its actor.
-	if c.last[s.Actor] < s.N || c.untilCrash[s.N] == 1 {
+	if c.last[s.Actor] < s.N {
 		return
 	}
-	found := len(c.found)
-	defer func() {
-		// One of them is enough before a crash: the others hide the event from the same instance, or nothing.
-		if c.untilCrash[s.N] == 2 && len(c.found) > found {
-			c.found = c.found[:found+1]
-		}
-	}()
+	defer c.expectCrash(s.N, len(c.found))
 	f := c.site(s)
 	if s.Type == "BOOKMARK" {
 		if !strings.Contains(s.Note, existed) {
@@ -228,15 +222,36 @@ func (c *candidates) atEvent(s *history.Step) {
 	}
 }
 
-// requestsUntilCrash returns, by step, 1 plus the number of requests that the actor of an event sends between it and its next crash; 0 if it does
-// not crash. A single request was usually decided before the event: requests are sent one after the other.
-func requestsUntilCrash(run *history.Run) []int {
-	until := make([]int, len(run.Steps))
-	sent := map[string]int{} // 1 plus the requests of an actor up to its next crash
+// expectCrash postpones the faults of an event, from index first on, that probably have no effect, or that of the first one, because a fault terminates
+// the instance before it uses the event: it sends no request in between, or a single one, which was usually decided before.
+func (c *candidates) expectCrash(event, first int) {
+	switch requests, crashes := c.untilCrash.of(event); {
+	case !crashes || requests > 1:
+		return
+	case requests == 1:
+		first++
+	}
+	for n := first; n < len(c.found); n++ {
+		if f := &c.found[n]; !f.idle {
+			f.rank, f.idle = f.rank+noDifference, true
+		}
+	}
+}
+
+// untilCrash has, by step, 1 plus the number of requests that the actor of an event sends until a fault terminates it; 0 if none does.
+type untilCrash []int
+
+func (u untilCrash) of(event int) (requests int, crashes bool) { return u[event] - 1, u[event] > 0 }
+
+func untilCrashOf(run *history.Run) untilCrash {
+	until := make(untilCrash, len(run.Steps))
+	sent := map[string]int{} // the same from here on, by actor
 	for n := len(run.Steps) - 1; n >= 0; n-- {
 		switch s := &run.Steps[n]; s.Kind {
 		case history.Crash:
-			sent[s.Actor] = 1
+			if sent[s.Actor] = 0; s.Fault != "" {
+				sent[s.Actor] = 1
+			}
 		case history.Start:
 			sent[s.Actor] = 0
 		case history.Request:

@@ -96,7 +96,7 @@ func successorWrites(run *history.Run) (found []successorWrite) {
 	return found
 }
 
-// hasSuccessor reports whether two objects of the run had the same name, which most runs do not contain.
+// hasSuccessor reports whether two objects of the run had the same name. In most runs, no two had.
 func hasSuccessor(run *history.Run) bool {
 	uids := map[history.Object]string{}
 	for i := range run.Steps {

@@ -216,23 +216,29 @@ func (c *candidates) atEvent(s *history.Step) {
 	c.vary(0, f, c.pace.lengthsOf(f.Kind))
 	f.Kind = fault.KindRelist
 	c.vary(1, f, c.pace.lengthsOf(f.Kind))
-	for _, k := range [...]fault.Kind{fault.KindDisconnect, fault.KindLoseEvent, fault.KindRepeatEvent} {
-		f.Kind = k
+	kinds := []fault.Kind{fault.KindDisconnect, fault.KindLoseEvent, fault.KindRepeatEvent}
+	if strings.Contains(s.Note, existed) { // the others do not act on initial events
+		kinds = kinds[:1]
+	}
+	for _, f.Kind = range kinds {
 		c.add(3, f)
 	}
 }
 
-// expectCrash postpones the faults of an event, from index first on, that probably have no effect, or that of the first one, because a fault terminates
-// the instance before it uses the event: it sends no request in between, or a single one, which was usually decided before.
+// expectCrash postpones the faults of an event, from index first on, if a fault terminates the instance that received it before it sends a request
+// (all of them: nothing depends on the event), or at its next request (all but the first: this request was usually decided before the event).
 func (c *candidates) expectCrash(event, first int) {
-	switch requests, crashes := c.untilCrash.of(event); {
-	case !crashes || requests > 1:
+	requests, crashes := c.untilCrash.of(event)
+	if !crashes || requests > 1 {
 		return
-	case requests == 1:
-		first++
 	}
+	keep := requests == 1
 	for n := first; n < len(c.found); n++ {
-		if f := &c.found[n]; !f.idle {
+		switch f := &c.found[n]; {
+		case f.idle:
+		case keep:
+			keep = false
+		default:
 			f.rank, f.idle = f.rank+noDifference, true
 		}
 	}
@@ -249,8 +255,14 @@ func untilCrashOf(run *history.Run) untilCrash {
 	for n := len(run.Steps) - 1; n >= 0; n-- {
 		switch s := &run.Steps[n]; s.Kind {
 		case history.Crash:
-			if sent[s.Actor] = 0; s.Fault != "" {
+			kind, _, _ := strings.Cut(s.Fault, " ")
+			switch fault.Kind(kind) {
+			case "": // it ends by itself
+				sent[s.Actor] = 0
+			case fault.KindCrashAfter, fault.KindOverlap:
 				sent[s.Actor] = 1
+			default: // at a request that the record does not contain, or only later
+				sent[s.Actor] = 2
 			}
 		case history.Start:
 			sent[s.Actor] = 0

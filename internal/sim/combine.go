@@ -17,9 +17,9 @@ const maxFaults = 5
 // base is a passing run with new behaviour, from which combinations are derived.
 type base struct {
 	out *Outcome
-	// all are the faults of anywhere, if they are known, and after those of afterDeparture.
+	// all are the faults of anywhere, nil until it is called; after are those of afterDeparture, if it was called.
 	all, after []fault.Fault
-	known      bool
+	departed   bool
 	// cells is how many cells of the coverage the run reached first.
 	cells int
 	// origin has the extensions of the plan at new situations; nil if the plan has no fault, or too many.
@@ -64,16 +64,24 @@ func (s *search) addBase(out *Outcome, cells int) {
 // maxDroppedSteps limits the steps of the records that are kept for their extensions alone; a step needs about 1 KB.
 const maxDroppedSteps = 1 << 17
 
-// drop keeps the record of a plan that is not a base any more, until its extensions are known: most plans are never extended, and to find
-// all extensions of each took longer than to choose plans. If there are too many records, it finds the extensions of the oldest one.
+// drop keeps the record of a plan that is not a base any more, until its extensions are known: most plans are never extended. If the records have
+// too many steps, it finds the extensions of the oldest plan.
 func (s *search) drop(o *origin) {
+	if o.out == nil {
+		return
+	}
 	g := s.guide
 	g.dropped = append(g.dropped, o)
 	g.droppedSteps += o.steps
 	for g.droppedSteps > maxDroppedSteps {
-		oldest := g.dropped[0]
-		s.findExtensions(oldest)
-		g.dropped, g.droppedSteps = g.dropped[1:], g.droppedSteps-oldest.steps
+		g.dropped = slices.DeleteFunc(g.dropped, func(o *origin) bool { return o.out == nil })
+		g.droppedSteps = 0
+		for _, o := range g.dropped {
+			g.droppedSteps += o.steps
+		}
+		if g.droppedSteps > maxDroppedSteps {
+			s.findExtensions(g.dropped[0])
+		}
 	}
 }
 
@@ -157,10 +165,10 @@ func (s *search) anywhere(b *base) []fault.Fault {
 // afterDeparture returns those at the steps from which the run of a base differs from the run without faults; none for that run itself.
 func (s *search) afterDeparture(b *base) []fault.Fault {
 	run, faults := b.out.Run, b.out.Plan.Faults
-	if b.known || len(faults) == 0 {
+	if b.departed || len(faults) == 0 {
 		return b.after
 	}
-	b.known = true
+	b.departed = true
 	from, to := s.differs(run)
 	found := s.additions(run, faults, func(step int) bool { return step >= from })
 	order := inOrder(found, func(f *ranked) [3]int {

@@ -125,12 +125,12 @@ func (g *guide) cost(s *single) int {
 	return s.cost + max(0, g.similar(s.Fault, true).penalty())
 }
 
-// areDoubtful reports whether a third of the single faults with a high cost showed nothing new.
+// areDoubtful reports whether more than a third of the single faults with a high cost showed nothing new.
 func (g *guide) areDoubtful() bool {
 	return g.doubtful.runs >= minDoubtful && 3*g.doubtful.new < 2*g.doubtful.runs
 }
 
-// unpromising returns the cost from which on a single fault has few turns: one in unpromisingTurns.
+// unpromising returns the cost from which on a single fault has few turns.
 func (g *guide) unpromising() int {
 	if g.areDoubtful() {
 		return doubtful
@@ -138,6 +138,7 @@ func (g *guide) unpromising() int {
 	return unpromising
 }
 
+// unpromisingTurns returns in how many turns one is for a single fault with such a cost.
 func (g *guide) unpromisingTurns() int {
 	if g.areDoubtful() {
 		return fewTurns

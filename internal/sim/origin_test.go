@@ -51,14 +51,26 @@ func TestDroppedBaseIsExtended(t *testing.T) {
 	if s.guide.bases[0].out.Plan.Faults[0] == conflict || o.out == nil || len(o.extensions) > 0 {
 		t.Fatalf("dropped: %v; record kept: %v; %d extensions", s.guide.bases[0].out.Plan.Faults, o.out != nil, len(o.extensions))
 	}
-	large := after(409, conflict)
-	large.Run.Steps = append(large.Run.Steps, make([]history.Step, maxDroppedSteps-3)...)
-	large.Plan.Faults[0].Nth = 2
-	s.addBase(large, 0)
-	s.guide.bases[0].runs = 50
-	s.addBase(after(200), 0)
-	if last := s.guide.origins[len(s.guide.origins)-1]; o.out != nil || len(o.extensions) == 0 || last.out != large {
-		t.Fatalf("record kept: %v; %d extensions; that of the large plan kept: %v", o.out != nil, len(o.extensions), last.out == large)
+	drop := func(out *Outcome) *origin {
+		s.addBase(out, 0)
+		b := s.guide.bases[slices.IndexFunc(s.guide.bases, func(b *base) bool { return b.out == out })]
+		b.runs = 50
+		s.addBase(after(200), 0)
+		return b.origin
+	}
+	large := func(nth, steps int) *Outcome {
+		out := after(200, fault.Fault{Kind: fault.KindError, Actor: "c", Object: "default/large", Nth: nth})
+		out.Run.Steps = append(out.Run.Steps, make([]history.Step, steps-len(out.Run.Steps))...)
+		return out
+	}
+	known := drop(large(2, maxDroppedSteps-10))
+	s.findExtensions(known)
+	second := drop(large(3, maxDroppedSteps-30)) // each drop adds a small record of another base too
+	if o.out == nil || second.out == nil {
+		t.Fatal("the record of a plan whose extensions are known counts, although it is not kept")
+	}
+	if third := drop(large(4, 40)); o.out != nil || len(o.extensions) == 0 || second.out != nil || third.out == nil {
+		t.Fatalf("too many steps: records kept: %v, %v, %v, and the first has %d extensions", o.out != nil, second.out != nil, third.out != nil, len(o.extensions))
 	}
 	best, index := s.cheapest(math.MaxInt)
 	if best != o {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -27,35 +28,77 @@ func write(name string) history.Step {
 	}
 }
 
-var event = history.Step{Kind: history.Frame, Type: "MODIFIED", Object: history.Object{Resource: "pods", Namespace: "default", Name: "p"}, Revision: 2}
+var event = history.Step{Kind: history.Frame, Type: "MODIFIED", Object: history.Object{Resource: "configmaps", Namespace: "default", Name: "p"}, Revision: 2}
 
 // TestEventBeforeCrash: faults of an event that its actor can hardly use before a fault terminates it come later: all of them if it sends nothing until
-// then, and all but one if it sends one request.
+// then, and all but the first if that happens at its next request.
 func TestEventBeforeCrash(t *testing.T) {
-	crash, start := history.Step{Kind: history.Crash, Fault: "crash-after"}, history.Step{Kind: history.Start}
+	start := history.Step{Kind: history.Start}
+	crash := func(fault string) history.Step { return history.Step{Kind: history.Crash, Fault: fault} }
+	const after, before, deposed = "crash-after actor=c", "crash-before actor=c", "deposed-write actor=c"
 	for _, c := range []struct {
 		name         string
 		steps        []history.Step
 		fewest, most int // of the faults that come in their order
 	}{
 		{"no crash", []history.Step{event, write("a"), write("b")}, 5, 100},
-		{"two requests", []history.Step{event, write("a"), write("b"), crash, start, write("a")}, 5, 100},
-		{"one request", []history.Step{event, write("a"), crash, start, write("a")}, 1, 1},
-		{"one request, and it ends by itself", []history.Step{event, write("a"), {Kind: history.Crash}, start, write("a")}, 5, 100},
-		{"no request", []history.Step{write("a"), event, crash, start, write("a")}, 0, 0},
-		{"after the crash", []history.Step{write("a"), crash, start, event, write("a")}, 5, 100},
+		{"after the second request", []history.Step{event, write("a"), write("b"), crash(after), start, write("a")}, 5, 100},
+		{"after a request", []history.Step{event, write("a"), crash(after), start, write("a")}, 1, 1},
+		{"by itself", []history.Step{event, write("a"), crash(""), start, write("a")}, 5, 100},
+		{"before any request", []history.Step{write("a"), event, crash(after), start, write("a")}, 0, 0},
+		{"in place of a request", []history.Step{write("a"), event, crash(before), start, write("a")}, 1, 1},
+		{"in place of the second request", []history.Step{event, write("a"), crash(before), start, write("a")}, 5, 100},
+		{"with a request on its way", []history.Step{write("a"), event, crash(deposed), start, write("a")}, 1, 1},
+		{"before the event", []history.Step{write("a"), crash(after), start, event, write("a")}, 5, 100},
 	} {
 		all, first := 0, 0
 		for _, f := range findCandidates(runOf(c.steps...), fault.Any(fault.Legal), Virtual, nil) {
-			if f.Resource != "pods" {
+			if f.Verb != "" {
 				continue
 			}
-			if all++; !f.idle {
+			late := f.rank-f.kind >= noDifference
+			if late != f.idle {
+				t.Errorf("%s: %s: rank %d of kind %d, idle: %v", c.name, f.Fault, f.rank, f.kind, f.idle)
+			}
+			if all++; !late {
 				first++
+			}
+			if c.most == 1 && late != (all > 1) {
+				t.Errorf("%s: fault %d (%s): late: %v", c.name, all, f.Fault, late)
 			}
 		}
 		if all < 5 || first < c.fewest || first > c.most {
 			t.Errorf("%s: %d of %d faults at the event come in their order; want %d to %d", c.name, first, all, c.fewest, c.most)
+		}
+	}
+}
+
+// TestWantedSteps: candidates at some steps are those of all candidates that are at these steps.
+func TestWantedSteps(t *testing.T) {
+	for _, name := range []string{"deployment-recreated", "job-off", "statefulset-off"} {
+		file, err := os.Open("../../test/upstream/testdata/" + name + ".jsonl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		run, err := history.Read(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := findCandidates(run, fault.Any(fault.Seen), Virtual, nil)
+		for from := range run.Steps {
+			var want []ranked
+			for _, f := range all {
+				if f.step >= from {
+					want = append(want, f)
+				}
+			}
+			if got := findCandidates(run, fault.Any(fault.Seen), Virtual, func(step int) bool { return step >= from }); !slices.Equal(got, want) {
+				t.Fatalf("%s: %d candidates from step %d on, %d of all", name, len(got), from, len(want))
+			}
+		}
+		if len(all) < 50 {
+			t.Errorf("%s: %d candidates", name, len(all))
 		}
 	}
 }

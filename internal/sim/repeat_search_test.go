@@ -159,13 +159,15 @@ func TestKeepGoing(t *testing.T) {
 		}
 		return "pods default/p2: it was rejected"
 	}
-	for _, parallel := range []int{1, 4} {
+	for _, parallel := range []int{1, 4} { // with 4, it depends on the order in which runs end how often a single failure is found: 1 to 30 times
 		r, err := sim.Search(t.Context(), &crowd{toy: toy{breaks: breaks, message: message}}, sim.Options{Runs: 1000, KeepGoing: true, Live: parallel > 1, Parallel: parallel})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var found []string
+		times := 0
 		for _, f := range r.Failures {
+			times += f.Times
 			if len(f.Plan.Faults) != 1 || f.Same != 3 {
 				t.Errorf("%+v", f)
 			}
@@ -175,8 +177,8 @@ func TestKeepGoing(t *testing.T) {
 		if got := strings.Join(found, ", "); got != "conflict default/p1, conflict default/p2, lag default/p2" {
 			t.Errorf("%d at a time: %s", parallel, got)
 		}
-		if r.Failure != r.Failures[0] || r.Systematic != r.SystematicTotal || r.Runs+r.Repeats != 1000 || r.Failures[0].Times < 2 {
-			t.Errorf("%d at a time: %d runs, %d repeats, %d of %d places, the first failure %d times", parallel, r.Runs, r.Repeats, r.Systematic, r.SystematicTotal, r.Failures[0].Times)
+		if r.Failure != r.Failures[0] || r.Systematic != r.SystematicTotal || r.Runs+r.Repeats != 1000 || times < 30 {
+			t.Errorf("%d at a time: %d runs, %d repeats, %d of %d places, %d failed runs", parallel, r.Runs, r.Repeats, r.Systematic, r.SystematicTotal, times)
 		}
 	}
 }

@@ -464,7 +464,7 @@ const (
 	// Of roundOfTurns turns, randomTurns are for random combinations and singleTurns for single faults.
 	roundOfTurns, randomTurns, singleTurns = 8, 2, 3
 	// unpromising is the cost from which on a single fault has no such turn, but one turn in unpromisingTurns. After minDoubtful runs of single faults
-	// with a cost of at least doubtful, a third of which have shown nothing new, doubtful takes the place of unpromising, and fewTurns that of
+	// with a cost of at least doubtful, more than a third of which have shown nothing new, doubtful takes the place of unpromising, and fewTurns that of
 	// unpromisingTurns.
 	unpromising, doubtful      = 10, 7
 	unpromisingTurns, fewTurns = 10, 25

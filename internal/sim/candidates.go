@@ -216,12 +216,11 @@ func (c *candidates) atEvent(s *history.Step) {
 	c.vary(0, f, c.pace.lengthsOf(f.Kind))
 	f.Kind = fault.KindRelist
 	c.vary(1, f, c.pace.lengthsOf(f.Kind))
-	kinds := []fault.Kind{fault.KindDisconnect, fault.KindLoseEvent, fault.KindRepeatEvent}
-	if strings.Contains(s.Note, existed) { // the others do not act on initial events
-		kinds = kinds[:1]
-	}
-	for _, f.Kind = range kinds {
-		c.add(3, f)
+	item, _ := itemOf(s)
+	for _, k := range [...]fault.Kind{fault.KindDisconnect, fault.KindLoseEvent, fault.KindRepeatEvent} {
+		if f.Kind = k; k.Allows(item) { // some do not act on initial events
+			c.add(3, f)
+		}
 	}
 }
 

@@ -76,6 +76,16 @@ func TestDroppedBaseIsExtended(t *testing.T) {
 	if best != o {
 		t.Fatalf("the cheapest extension is of another plan: %+v", best)
 	}
+	all := best.extensions
+	best.extensions = all[slices.IndexFunc(all, func(e extension) bool { return e.cost > leastCost(best.plan) }):]
+	cost := best.extensions[0].cost
+	if other, _ := s.cheapest(cost); other != nil {
+		t.Errorf("with the limit %d, an extension that costs as much", cost)
+	}
+	if again, _ := s.cheapest(cost + 1); again != best {
+		t.Errorf("with the limit %d, no extension that costs less", cost+1)
+	}
+	best.extensions = all
 	if p := s.extend(best, index); len(p.Faults) != 2 || p.Faults[0] != conflict || p.Faults[1].Verb != "patch" {
 		t.Errorf("the plan is %v", fault.Strings(p.Faults))
 	}

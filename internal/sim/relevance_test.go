@@ -145,7 +145,7 @@ func TestIdleFaults(t *testing.T) {
 	}
 }
 
-// TestDoubtfulFaults: single faults with a high cost have fewer turns once a third of their runs have shown nothing new.
+// TestDoubtfulFaults: single faults with a high cost have fewer turns once more than a third of their runs have shown nothing new.
 func TestDoubtfulFaults(t *testing.T) {
 	for _, c := range []struct{ runs, new, cost, turns int }{
 		{0, 0, unpromising, unpromisingTurns},
@@ -162,6 +162,18 @@ func TestDoubtfulFaults(t *testing.T) {
 		}
 		if cost, turns := g.unpromising(), g.unpromisingTurns(); cost != c.cost || turns != c.turns {
 			t.Errorf("%d of %d runs showed something new: few turns from cost %d on, one in %d; want %d, %d", c.new, c.runs, cost, turns, c.cost, c.turns)
+		}
+	}
+}
+
+// TestDoubtfulPlans: a plan with a single fault counts as doubtful because of its cost.
+func TestDoubtfulPlans(t *testing.T) {
+	for cost, want := range map[int]bool{doubtful - 1: false, doubtful: true} {
+		s := begun()
+		f := &single{Fault: fault.Fault{Kind: fault.KindPause, Actor: "c", Nth: 1}, cost: cost}
+		s.guide.singles = []*single{f}
+		if p := s.draw(); len(p.Faults) != 1 || p.Faults[0] != f.Fault || f.doubtful != want {
+			t.Errorf("cost %d: plan %v, doubtful: %v", cost, p.Faults, f.doubtful)
 		}
 	}
 }

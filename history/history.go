@@ -150,6 +150,9 @@ type Step struct {
 	Note string `json:"note,omitempty"`
 	// Causes are the steps without which this one would not have happened.
 	Causes []int `json:"causes,omitempty"`
+	// Pending are, for a Crash, the requests of the actor that had arrived and were not served. A fault counts them (see fault.Plan), and the
+	// record has no steps of their own for them; a deposed leader's write, which is served later, is among them too. It is not part of the hash.
+	Pending []Step `json:"pending,omitempty"`
 	// Changes is what a write did to objects, if the record has it. It is not part of the hash.
 	Changes []Change `json:"changes,omitempty"`
 	// Hash is the running hash of all steps up to this one.

@@ -122,18 +122,19 @@ func (w *World) depose(p *parked, d inject.Decision) {
 		w.requests = append(w.requests, p)
 		return
 	}
-	s := w.add(history.Step{
+	crash := w.add(history.Step{
 		Kind: history.Crash, Actor: i.name, Fault: d.Fault.String(), Causes: []int{i.last},
 		Note: "while " + p.call.Verb + " " + p.call.String() + " is on its way",
-	})
+	}).N
 	onItsWay := *p.request // before its client, which is about to end, marks it as withdrawn
 	onItsWay.reply = nil
-	w.kill(i)
+	w.recordPending(crash, p)
+	w.recordPending(crash, w.kill(i)...)
 	p.fail(errDead)
 	w.requests = append(w.requests, &parked{
-		request: &onItsWay, age: s.N, cause: p.cause, hold: w.newHold(d.Fault), order: p.order, chain: p.chain, delayedBy: d.Fault.String(), deposed: true,
+		request: &onItsWay, age: crash, cause: p.cause, hold: w.newHold(d.Fault), order: p.order, chain: p.chain, delayedBy: d.Fault.String(), deposed: true,
 	})
-	w.schedule(chain(i.name), nil, s.N, func() { w.begin(i.actor, i.name+"+", d.Fault.String()) })
+	w.schedule(chain(i.name), nil, crash, func() { w.begin(i.actor, i.name+"+", d.Fault.String()) })
 }
 
 // oldRevisions is how many revisions the lists of an instance are behind after the fault
@@ -146,7 +147,7 @@ func (w *World) crashBefore(p *parked, d inject.Decision) {
 	if d.OldState {
 		away, travel = nil, max(revision, w.truth.Revision()-oldRevisions)
 	}
-	w.crash(p.from, d.Fault.String(), "before "+p.call.Verb+" "+p.call.String(), away, travel)
+	w.recordPending(w.crash(p.from, d.Fault.String(), "before "+p.call.Verb+" "+p.call.String(), away, travel), p)
 	p.fail(errDead)
 }
 
@@ -174,24 +175,12 @@ func (w *World) downtime(f fault.Fault) *hold {
 }
 
 func (w *World) requestStep(p *parked) history.Step {
-	c := &p.call
-	step := history.Step{
-		Kind: history.Request, Actor: p.from.name, Verb: c.Verb, Object: c.Object,
-		Subresource: c.Subresource, Query: c.Query, Digest: c.Digest,
-		Guarded: p.conditional(), Versioned: c.Versioned, Older: c.Older,
-		Causes: []int{p.cause},
-		Fault:  cmp.Or(p.delayedBy, p.because),
-	}
-	if step.Name == "" && c.GenerateName != "" {
-		step.Note = "named " + c.GenerateName + "…"
+	step := p.call.Step(p.from.name)
+	step.Causes, step.Fault = []int{p.cause}, cmp.Or(p.delayedBy, p.because)
+	if step.Name == "" && p.call.GenerateName != "" {
+		step.Note = "named " + p.call.GenerateName + "…"
 	}
 	return step
-}
-
-// conditional reports whether the API rejects the write if the object has changed since the client
-// read it. A create with a fixed name counts: if it is repeated, the API answers AlreadyExists.
-func (p *parked) conditional() bool {
-	return p.call.Preconditioned || p.call.Verb == "create" && p.call.GenerateName == ""
 }
 
 func answerOf(a wire.Answer) answer { return answer{code: a.Code, header: a.Header, body: a.Body} }
@@ -326,8 +315,8 @@ func (w *World) overlap(i *instance, f fault.Fault) {
 	next := w.begin(i.actor, i.name+"+", f.String())
 	w.schedule(chain(i.name), h, next.last, func() {
 		if !i.dead {
-			w.add(history.Step{Kind: history.Crash, Actor: i.name, Fault: f.String(), Note: "the old instance exits"})
-			w.kill(i)
+			s := w.add(history.Step{Kind: history.Crash, Actor: i.name, Fault: f.String(), Note: "the old instance exits"})
+			w.recordPending(s.N, w.kill(i)...)
 		}
 	})
 }

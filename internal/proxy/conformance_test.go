@@ -37,7 +37,7 @@ func TestFaultConformance(t *testing.T) {
 			r, err := p.Begin(history.Header{}, row.Faults(t, c.Namespace), proxy.Hooks{
 				Crash:   func(string, fault.Fault) { ps.restart() },
 				Overlap: func(string, fault.Fault) { ps.start() },
-				Depose: func(string, fault.Fault, string) bool {
+				Depose: func(fault.Fault, history.Step) bool {
 					ps.restart()
 					return true
 				},

@@ -44,7 +44,7 @@ const clientTimeout = 3 * time.Second
 func (q *request) RoundTrip(r *http.Request) (*http.Response, error) {
 	q.connection = q.listener.currentConnection()
 	hits := q.run.meet(q.call.Item(q.listener.name))
-	q.step = requestStep(q.listener.name, &q.call)
+	q.step = q.call.Step(q.listener.name)
 	if cause := q.listener.observed(q.run); cause > 0 {
 		q.step.Causes = []int{cause}
 	}
@@ -126,7 +126,7 @@ func (q *request) decide(r *http.Request, hits []fault.Fault) inject.Decision {
 				hits = d.Rest
 				continue
 			}
-			q.crash(d.Fault, "before ")
+			q.crash(d.Fault, "before ", q.call.Step(q.listener.name))
 			abort()
 		case inject.Contend:
 			hits = d.Rest
@@ -151,7 +151,11 @@ func (q *request) depose(f fault.Fault) bool {
 		return false
 	}
 	hold := q.run.hold(f, q.listener.name, 0)
-	if !q.run.hooks.Depose(q.listener.name, f, "while "+q.call.Verb+" "+q.call.String()+" is on its way") {
+	crash := history.Step{
+		Kind: history.Crash, Actor: q.listener.name, Fault: f.String(), Note: "while " + q.call.Verb + " " + q.call.String() + " is on its way",
+		Pending: []history.Step{q.call.Step(q.listener.name)},
+	}
+	if !q.run.hooks.Depose(f, crash) {
 		return false
 	}
 	q.deposed, q.step.Fault = true, f.String()
@@ -270,9 +274,9 @@ func (q *request) apply(c inject.Consequence) {
 	}
 }
 
-// crash terminates the client.
-func (q *request) crash(f fault.Fault, when string) {
-	q.run.Add(history.Step{Kind: history.Crash, Actor: q.listener.name, Fault: f.String(), Note: when + q.call.Verb + " " + q.call.String()})
+// crash terminates the client. pending is the request, if it is not served.
+func (q *request) crash(f fault.Fault, when string, pending ...history.Step) {
+	q.run.Add(history.Step{Kind: history.Crash, Actor: q.listener.name, Fault: f.String(), Note: when + q.call.Verb + " " + q.call.String(), Pending: pending})
 	if q.run.hooks.Crash != nil {
 		q.run.hooks.Crash(q.listener.name, f)
 	}

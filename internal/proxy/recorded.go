@@ -65,7 +65,7 @@ func (t *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !call.Item("").Write {
 		return t.next.RoundTrip(r)
 	}
-	step := requestStep(t.actor, &call)
+	step := call.Step(t.actor)
 	cause, _ := r.Context().Value(becauseKey{}).(because)
 	step.Fault = cause.fault
 	body, header, permit, denied := run.guarded(&call, r.URL, r.Header, body)
@@ -103,14 +103,6 @@ func (t *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	run.describe(n, &step, resp.Header.Get("Content-Type"), answer)
 	run.complete(n, step)
 	return resp, nil
-}
-
-// requestStep returns the step of a request.
-func requestStep(actor string, c *wire.Call) history.Step {
-	return history.Step{
-		Kind: history.Request, Actor: actor, Verb: c.Verb, Object: c.Object, Subresource: c.Subresource, Query: c.Query, Digest: c.Digest,
-		Guarded: c.Preconditioned || c.Verb == "create" && c.GenerateName == "", Versioned: c.Versioned, Older: c.Older,
-	}
 }
 
 // describe adds the content of the answer to step n, a write.

@@ -17,9 +17,9 @@ type Hooks struct {
 	Crash func(actor string, f fault.Fault)
 	// Overlap starts a second instance of an actor.
 	Overlap func(actor string, f fault.Fault)
-	// Depose kills the process of an actor, records that with a note, starts its successor, and reports
+	// Depose kills the process of the actor of a step, adds this step to the record, starts the actor's successor, and reports
 	// whether it did.
-	Depose func(actor string, f fault.Fault, note string) bool
+	Depose func(f fault.Fault, crash history.Step) bool
 	// Interfere changes an object as the fault defines, as another user, and reports whether it sent a request
 	// that succeeded.
 	Interfere func(f fault.Fault, o history.Object) bool

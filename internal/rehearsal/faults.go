@@ -49,12 +49,12 @@ func (r *run) overlap(actor string, f fault.Fault) {
 }
 
 // depose kills a client's process, whose request is on its way, and starts a second instance.
-func (r *run) depose(actor string, f fault.Fault, note string) bool {
-	first, next := r.secondInstance(actor, f)
+func (r *run) depose(f fault.Fault, crash history.Step) bool {
+	first, next := r.secondInstance(crash.Actor, f)
 	if next == nil {
 		return false
 	}
-	r.record.Add(history.Step{Kind: history.Crash, Actor: actor, Fault: f.String(), Note: note})
+	r.record.Add(crash)
 	first.stop()
 	_ = next.start(f.String(), "its successor starts")
 	return true

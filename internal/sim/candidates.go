@@ -27,7 +27,7 @@ func faultsOf(found []ranked) []fault.Fault {
 // findCandidates returns the candidates with their ranks and steps, in the order of the run. If wanted is not nil, it returns only those
 // at wanted steps.
 func findCandidates(run *history.Run, patterns []fault.Fault, pace Pace, wanted func(step int) bool) []ranked {
-	c := candidates{run: run, patterns: patterns, pace: pace, ofKind: map[fault.Kind][]fault.Fault{}, seen: map[fault.Fault]bool{}, last: map[string]int{}, created: map[string]bool{}, written: map[string]int{}, randomNames: map[string]bool{}, counts: counts{}, untilCrash: untilCrashOf(run), relevant: relevantResources(run), similar: map[place]int{}}
+	c := candidates{run: run, patterns: patterns, pace: pace, ofKind: map[fault.Kind][]fault.Fault{}, seen: map[fault.Fault]bool{}, last: map[string]int{}, created: map[string]bool{}, written: map[string]int{}, newest: map[string]int64{}, received: map[received]int64{}, randomNames: map[string]bool{}, counts: counts{}, untilCrash: untilCrashOf(run), relevant: relevantResources(run), similar: map[place]int{}}
 	for _, p := range patterns {
 		if p.For != 0 || p.Writes != 0 || p.Until != "" {
 			c.lengths = append(c.lengths, fault.Fault{For: p.For, Writes: p.Writes, Until: p.Until, UntilRevision: p.UntilRevision})
@@ -50,12 +50,15 @@ func findCandidates(run *history.Run, patterns []fault.Fault, pace Pace, wanted 
 		if s.Wrote() {
 			c.written[s.Resource]++
 		}
+		if n > 0 {
+			c.observe(&run.Steps[n-1])
+		}
 		c.step, c.distance, c.unwanted = n, c.distanceOf(s), wanted != nil && !wanted(n)
 		if !slices.Contains(c.controllers, s.Actor) || pace.randomNames && history.Bookkeeping(s.Resource) { // real processes write many of these
 			continue
 		}
 		switch {
-		case c.unwanted && !s.IsWrite():
+		case c.unwanted && !s.IsWrite(), isDeposed(s):
 		case s.Kind == history.Frame && s.Reply == "":
 			c.atEvent(s)
 		case s.Kind == history.Request && s.IsWrite():
@@ -127,7 +130,9 @@ type candidates struct {
 	counts      counts
 	seen        map[fault.Fault]bool
 	found       []ranked
-	written     map[string]int  // the number of writes of each resource up to the step
+	written     map[string]int   // the number of writes of each resource up to the step
+	newest      map[string]int64 // the revision of the last write of each resource
+	received    map[received]int64
 	relevant    map[string]bool // resources, by relevantResources
 	step        int             // the step that the candidates are for
 	distance    int             // what the step adds to the ranks of its faults
@@ -160,6 +165,26 @@ func (c *candidates) patternsOf(k fault.Kind) []fault.Fault {
 		c.ofKind[k] = patterns
 	}
 	return patterns
+}
+
+// received identifies what an actor has received of a resource.
+type received struct{ actor, resource string }
+
+// observe keeps the newest revision of each resource, and the newest that each actor has received: client-go asks for a list that is not older.
+func (c *candidates) observe(s *history.Step) {
+	if s.Wrote() {
+		c.newest[s.Resource] = max(c.newest[s.Resource], s.Revision)
+	}
+	switch key := (received{s.Actor, s.Resource}); {
+	case s.Kind == history.Start:
+		for k := range c.received {
+			if k.actor == s.Actor {
+				delete(c.received, k)
+			}
+		}
+	case s.Kind == history.Frame && s.Reply == "", s.Kind == history.Request && s.Verb == "list" && s.Code/100 == 2:
+		c.received[key] = max(c.received[key], s.Revision)
+	}
 }
 
 // vary adds a fault with each of the lengths of its hold to try, and with those that a pattern asks for: a time or a
@@ -346,6 +371,11 @@ func (c *candidates) atRead(s *history.Step) {
 	}
 	if older := c.written[s.Resource]; s.Older && older > 0 && s.Fault == "" {
 		f.Kind = fault.KindStaleList
-		c.vary(1, f, missedWrites[:min(older, len(missedWrites))])
+		found := len(c.found)
+		if c.vary(1, f, missedWrites[:min(older, len(missedWrites))]); c.received[received{s.Actor, s.Resource}] >= c.newest[s.Resource] {
+			for n := found; n < len(c.found); n++ { // the answer cannot be older than what the actor asks for
+				c.found[n].rank, c.found[n].idle = c.found[n].rank+noDifference, true
+			}
+		}
 	}
 }

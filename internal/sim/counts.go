@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"iter"
 	"strings"
 
 	"github.com/rehearse-k8s/rehearse/fault"
@@ -54,24 +55,51 @@ func itemOf(s *history.Step) (item fault.Item, ok bool) {
 	return item, true
 }
 
-// add counts a step.
-func (c counts) add(s *history.Step) {
-	item, ok := itemOf(s)
-	if !ok {
-		return
+// arrivals yields the requests and events that faults count at a step, and whether the step is of the item: a crash has no item,
+// but its record has the requests that it prevented from being served, and the write of a deposed leader arrived when the leader was terminated.
+func arrivals(s *history.Step) iter.Seq2[fault.Item, bool] {
+	return func(yield func(fault.Item, bool) bool) {
+		for n := range s.Pending {
+			if item, ok := itemOf(&s.Pending[n]); ok && !yield(item, false) {
+				return
+			}
+		}
+		if item, ok := itemOf(s); ok && !isDeposed(s) {
+			yield(item, true)
+		}
 	}
+}
+
+// isDeposed reports whether a request is that of an instance that a fault had terminated: no other fault acts on it.
+func isDeposed(s *history.Step) bool {
+	return s.Kind == history.Request && strings.HasPrefix(s.Fault, string(fault.KindDeposedWrite)+" ")
+}
+
+// add counts what arrives at a step.
+func (c counts) add(s *history.Step) {
+	for item := range arrivals(s) {
+		for c.count(item); strings.HasSuffix(item.Actor, "+"); { // a fault of the first instance acts on the second one too
+			item.Actor = strings.TrimSuffix(item.Actor, "+")
+			c.count(item)
+		}
+	}
+}
+
+// count counts an item at each place that includes it, for its own actor.
+func (c counts) count(item fault.Item) {
+	resource, subresource, _ := strings.Cut(item.Resource, "/")
 	for _, class := range classes {
 		if !class.Allows(item) {
 			continue
 		}
-		p := place{class, s.Actor, item.Verb, item.Resource, ""}
+		p := place{class, item.Actor, item.Verb, item.Resource, ""}
 		c[p]++
 		if item.Object != "" {
 			p.object = item.Object
 			c[p]++
 		}
-		if s.Subresource != "" && s.Kind == history.Request {
-			p.resource = s.Resource
+		if subresource != "" {
+			p.resource = resource
 			c[p]++
 			if p.object != "" {
 				p.object = ""

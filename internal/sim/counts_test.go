@@ -48,6 +48,11 @@ func TestEveryPlace(t *testing.T) {
 		frame("DELETED")
 	}
 	write("create", "", false)
+	add(history.Step{Kind: history.Start, Actor: "a+"}, fault.Item{}) // faults of a act on its second instance too
+	for _, actor := range []string{"a+", "a", "a+"} {
+		s := history.Step{Kind: history.Request, Actor: actor, Verb: "update", Object: pod, Code: 200, Revision: int64(len(items))}
+		add(s, fault.Item{Class: fault.Call, Write: true})
+	}
 	lost := map[int]int{}
 	for _, f := range sim.Candidates(run, fault.Any(fault.Seen), sim.Virtual) {
 		plan := fault.NewPlan([]fault.Fault{f})

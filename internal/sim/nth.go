@@ -42,8 +42,10 @@ func (p Pace) lengthsOf(k fault.Kind) []fault.Fault {
 		return p.holds
 	case fault.KindPause:
 		return p.pauses
-	case fault.KindOverlap, fault.KindFinalizer, fault.KindOutage, fault.KindPartition, fault.KindOtherServer:
+	case fault.KindOverlap, fault.KindFinalizer, fault.KindOutage, fault.KindOtherServer:
 		return p.whiles
+	case fault.KindPartition:
+		return p.partitions
 	case fault.KindStaleList:
 		return missedWrites
 	}
@@ -62,9 +64,10 @@ func occurrences(run *history.Run, f fault.Fault) (n int) {
 		if s.Kind == history.Start {
 			clients = append(clients, s.Actor)
 		}
-		item, ok := itemOf(s)
-		if ok && (s.Kind != history.Frame || s.Reply == "") && slices.Contains(clients, s.Actor) && f.Matches(item) {
-			n++
+		for item := range arrivals(s) {
+			if (s.Kind != history.Frame || s.Reply == "") && slices.Contains(clients, s.Actor) && f.Matches(item) {
+				n++
+			}
 		}
 	}
 	return n

@@ -130,7 +130,6 @@ func TestNoFaultWithoutEffect(t *testing.T) {
 		kind     fault.Kind
 		has, not []fault.Kind
 	}{
-		{fault.KindCrashBefore, []fault.Kind{fault.KindLateRequest}, []fault.Kind{fault.KindCrashBefore, fault.KindCrashAfter, fault.KindConflict, fault.KindLostAnswer, fault.KindError}},
 		{fault.KindOutage, []fault.Kind{fault.KindLostAnswer}, []fault.Kind{fault.KindError, fault.KindCrashBefore, fault.KindConflict}},
 		{fault.KindConflict, []fault.Kind{fault.KindError, fault.KindCrashAfter}, []fault.Kind{fault.KindConflict}},
 	} {
@@ -148,7 +147,59 @@ func TestNoFaultWithoutEffect(t *testing.T) {
 			}
 		}
 	}
-	if kinds := kindsAt(2, fault.Fault{Kind: fault.KindCrashBefore, Actor: "c", Verb: "update", Resource: "configmaps", Object: "default/a", Nth: 1}); !slices.Contains(kinds, fault.KindCrashAfter) {
-		t.Errorf("at another request: %v", kinds)
+}
+
+// TestAfterCrash: the first request after a crash that prevented the same request is another one: every fault can act on it. The write of a
+// deposed leader, which is served while its successor is at work, gets none.
+func TestAfterCrash(t *testing.T) {
+	s := begun()
+	s.patterns = append(fault.Any(fault.Legal), fault.Of(fault.KindTimeTravel))
+	at := fault.Fault{Actor: "c", Verb: "update", Resource: "configmaps", Object: "default/a", Nth: 1}
+	for _, kind := range []fault.Kind{fault.KindCrashBefore, fault.KindTimeTravel, fault.KindDeposedWrite} {
+		f := at
+		f.Kind = kind
+		successor := "c"
+		if kind == fault.KindDeposedWrite {
+			successor = "c+"
+		}
+		again := after(200, f)
+		requests := again.Run.Steps[1:]
+		run := &history.Run{Header: again.Run.Header}
+		run.Add(history.Step{Kind: history.Start, Actor: "c"})
+		pending := requests[0]
+		pending.Code, pending.Revision, pending.Before = 0, 0, 0
+		run.Add(history.Step{Kind: history.Crash, Actor: "c", Fault: f.String(), Pending: []history.Step{pending}})
+		run.Add(history.Step{Kind: history.Start, Actor: successor})
+		deposed := -1
+		for _, r := range requests {
+			if r.Actor = successor; r.Verb == "patch" && kind == fault.KindDeposedWrite {
+				late := requests[0]
+				late.Fault, late.Code, late.Revision = f.String(), 409, 0
+				deposed = run.Add(late).N
+			}
+			run.Add(r)
+		}
+		of := map[int][]fault.Fault{}
+		for _, c := range s.ranked(run, []fault.Fault{f}) {
+			of[c.step] = append(of[c.step], c.Fault)
+		}
+		for _, want := range []fault.Kind{fault.KindCrashBefore, fault.KindCrashAfter, fault.KindLostAnswer, fault.KindError} {
+			n := slices.IndexFunc(of[3], func(f fault.Fault) bool { return f.Kind == want })
+			if n < 0 {
+				t.Errorf("after %s, the repeated update does not get the fault %s, but %v", kind, want, fault.Strings(of[3]))
+				continue
+			}
+			if nth := map[string]int{"c": 2, "c+": 1}[successor]; of[3][n].Nth != nth {
+				t.Errorf("after %s: %s; want nth=%d", kind, of[3][n], nth)
+			}
+		}
+		third := at
+		third.Kind, third.Nth = fault.KindLostAnswer, 3
+		if hits := hitsAt(run, []fault.Fault{f, third})[deposed]; len(hits) > 0 {
+			t.Errorf("%v act on a deposed leader's write", fault.Strings(hits))
+		}
+		if len(of[deposed]) > 0 {
+			t.Errorf("faults of a deposed leader's write: %v", fault.Strings(of[deposed]))
+		}
 	}
 }

@@ -12,6 +12,8 @@ type Pace struct {
 	lags, holds, pauses []fault.Fault
 	// whiles are the durations for which a second instance runs, or an additional finalizer stays.
 	whiles []fault.Fault
+	// partitions are longer than a client waits for the answer to the first write that gets none: otherwise it is the only one, as with a timeout.
+	partitions []fault.Fault
 	// longer are holds that may raise the rate of a failure that reproduces rarely, the shortest first.
 	longer []time.Duration
 	// randomNames: generated names differ between runs.
@@ -21,11 +23,12 @@ type Pace struct {
 // Virtual is the pace of virtual time, which costs nothing: it exceeds the usual delays of controllers, such
 // as retries, resyncs of a cache and expectations that expire.
 var Virtual = Pace{
-	lags:   []fault.Fault{{}, {Writes: 1}, {For: 40 * time.Second}, {Writes: 2}, {For: 3 * time.Second}, {Writes: 3}, {For: 6 * time.Minute}},
-	holds:  []fault.Fault{{}, {Writes: 1}, {For: 20 * time.Second}, {Writes: 2}},
-	pauses: []fault.Fault{{For: 20 * time.Second}, {For: time.Minute}},
-	whiles: []fault.Fault{{}, {For: 30 * time.Second}},
-	longer: []time.Duration{40 * time.Second, 6 * time.Minute},
+	lags:       []fault.Fault{{}, {Writes: 1}, {For: 40 * time.Second}, {Writes: 2}, {For: 3 * time.Second}, {Writes: 3}, {For: 6 * time.Minute}},
+	holds:      []fault.Fault{{}, {Writes: 1}, {For: 20 * time.Second}, {Writes: 2}},
+	pauses:     []fault.Fault{{For: 20 * time.Second}, {For: time.Minute}},
+	whiles:     []fault.Fault{{}, {For: 30 * time.Second}},
+	partitions: []fault.Fault{{}, {For: time.Minute}},
+	longer:     []time.Duration{40 * time.Second, 6 * time.Minute},
 }
 
 // Live is the pace of runs on the machine's clock. It has no delays of minutes.
@@ -34,6 +37,7 @@ var Live = Pace{
 	holds:       []fault.Fault{{}, {Writes: 1}, {For: 2 * time.Second}},
 	pauses:      []fault.Fault{{For: 2 * time.Second}},
 	whiles:      []fault.Fault{{}, {For: 2 * time.Second}},
+	partitions:  []fault.Fault{{}, {For: 5 * time.Second}},
 	longer:      []time.Duration{2 * time.Second, 5 * time.Second},
 	randomNames: true,
 }

@@ -135,8 +135,10 @@ func delaysNear(run *history.Run, single []fault.Fault) []fault.Fault {
 func actsAt(run *history.Run, f fault.Fault) int {
 	plan := fault.NewPlan([]fault.Fault{f})
 	for n := range run.Steps {
-		if item, ok := itemOf(&run.Steps[n]); ok && len(plan.Meet(item)) > 0 {
-			return n
+		for item := range arrivals(&run.Steps[n]) {
+			if len(plan.Meet(item)) > 0 {
+				return n
+			}
 		}
 	}
 	return -1

@@ -177,3 +177,33 @@ func TestDoubtfulPlans(t *testing.T) {
 		}
 	}
 }
+
+// TestStaleListOfNothing: a list that its actor asks for after it has received all writes cannot be answered from an older state: the fault comes
+// later than for one of a new instance, or of an actor that has not received the last write.
+func TestStaleListOfNothing(t *testing.T) {
+	list := history.Step{Kind: history.Request, Actor: "c", Verb: "list", Object: history.Object{Resource: "configmaps"}, Code: 200, Older: true, Revision: 8}
+	received := func(revision int64) history.Step {
+		return history.Step{Kind: history.Frame, Actor: "c", Type: "MODIFIED", Revision: revision, Object: history.Object{Resource: "configmaps", Namespace: "default", Name: "a"}}
+	}
+	written := write("a")
+	written.Revision = 7
+	unread := write("b")
+	unread.Revision = 8
+	again := history.Step{Kind: history.Start, Actor: "c"}
+	for name, c := range map[string]struct {
+		steps []history.Step
+		idle  bool
+	}{
+		"everything received":         {[]history.Step{written, received(7), list}, true},
+		"the last write not received": {[]history.Step{written, received(7), unread, list}, false},
+		"a new instance":              {[]history.Step{written, received(7), again, list}, false},
+	} {
+		found := findCandidates(runOf(c.steps...), fault.Any(fault.Legal), Virtual, nil)
+		n := slices.IndexFunc(found, func(f ranked) bool { return f.Kind == fault.KindStaleList })
+		if n < 0 {
+			t.Errorf("%s: no stale list among the candidates", name)
+		} else if found[n].idle != c.idle {
+			t.Errorf("%s: idle: %v", name, found[n].idle)
+		}
+	}
+}

@@ -430,18 +430,19 @@ func hitsAt(run *history.Run, faults []fault.Fault) map[int][]fault.Fault {
 	plan := fault.NewPlan(faults)
 	for n := range run.Steps {
 		s := &run.Steps[n]
-		item, ok := itemOf(s)
-		if !ok {
-			continue
-		}
-		hits := plan.Meet(item)
-		for _, f := range faults {
-			if _, blocked := inject.Blocked(f, item.Write); blocked && s.Fault == f.String() && !slices.Contains(hits, f) {
-				hits = append(hits, f)
+		for item, ofStep := range arrivals(s) {
+			hits := plan.Meet(item)
+			if !ofStep {
+				continue
 			}
-		}
-		if len(hits) > 0 {
-			at[n] = hits
+			for _, f := range faults {
+				if _, blocked := inject.Blocked(f, item.Write); blocked && s.Fault == f.String() && !slices.Contains(hits, f) {
+					hits = append(hits, f)
+				}
+			}
+			if len(hits) > 0 {
+				at[n] = hits
+			}
 		}
 	}
 	return at

@@ -130,3 +130,12 @@ func (c *Call) Item(actor string) fault.Item {
 		Write: history.IsWriteVerb(c.Verb), Versioned: c.Versioned, Older: c.Older, Continues: c.Continue != "",
 	}
 }
+
+// Step returns the step of the request, as far as the request determines it. A create with a fixed name is guarded: if it is
+// repeated, the API answers AlreadyExists.
+func (c *Call) Step(actor string) history.Step {
+	return history.Step{
+		Kind: history.Request, Actor: actor, Verb: c.Verb, Object: c.Object, Subresource: c.Subresource, Query: c.Query, Digest: c.Digest,
+		Guarded: c.Preconditioned || c.Verb == "create" && c.GenerateName == "", Versioned: c.Versioned, Older: c.Older,
+	}
+}

@@ -23,28 +23,7 @@ func serveKubelets(server *apiserver.Server, set *rules.Set, source *resourcemet
 // loadFiles reads Options.StageFiles: stages, and the objects that configure kubelet endpoints and resource usage. Files without a stage leave the
 // built-in stages. An invalid file is a *UsageError with the file and the reason.
 func loadFiles(names []string) (*stage.Set, *rules.Set, error) {
-	files, err := stagefiles.Read(names)
-	if err != nil {
-		return nil, nil, usage("--stages: %v", err)
-	}
-	found := stagefiles.Split(files...)
-	if err := found.Err(); err != nil {
-		return nil, nil, usage("--stages: %v", err)
-	}
-	var all []stage.Stage
-	for _, f := range found.Stages {
-		stages, err := stage.Load(f.Name, f.Data)
-		if err != nil {
-			return nil, nil, usage("--stages: %v", err)
-		}
-		all = append(all, stages...)
-	}
-	if len(all) == 0 {
-		if all, err = stage.Builtin(); err != nil {
-			return nil, nil, err
-		}
-	}
-	set, err := stage.Compile(all)
+	set, found, err := stagefiles.Load(names)
 	if err != nil {
 		return nil, nil, usage("--stages: %v", err)
 	}

@@ -35,11 +35,12 @@ const (
 	cloneSetController = "cloneset"
 )
 
-// flags are the flags of
+// flags are the flags of simulate.
 type flags struct {
 	name, kubeconfig, context string
 	controllers               []string
 	stageFiles                []string
+	files                     *stagefiles.Contents // of stageFiles
 	manage, shard             string
 	stage                     stages.StageOptions
 	allJobs                   bool
@@ -84,7 +85,7 @@ It runs until Ctrl-C, SIGTERM or SIGHUP; a second signal exits the process at on
 			if err := o.validate(cmd); err != nil {
 				return err
 			}
-			o.readRules(c)
+			o.reportFiles(c)
 			return o.run(cmd.Context(), c)
 		},
 	}
@@ -168,9 +169,10 @@ func (o *flags) validate(cmd *cobra.Command) (err error) {
 	if err := o.validateElection(cmd); err != nil {
 		return err
 	}
-	if s.Stages, err = cluster.LoadStages(o.stageFiles); err != nil {
-		return err
+	if s.Stages, o.files, err = stagefiles.Load(o.stageFiles); err != nil {
+		return console.Usagef("--stages: %v", err)
 	}
+	o.kubelet.Rules = o.files.Rules
 	if err := o.validateAddresses(); err != nil {
 		return err
 	}
@@ -183,22 +185,16 @@ func (o *flags) validate(cmd *cobra.Command) (err error) {
 	return o.log.Validate()
 }
 
-// readRules keeps the objects of --stages that configure the kubelet API, and reports those that have no effect. validate has checked the files.
-func (o *flags) readRules(c *console.Console) {
-	files, err := stagefiles.Read(o.stageFiles)
-	if err != nil {
-		return
-	}
-	found := stagefiles.Split(files...)
-	for _, k := range found.Ignored {
+// reportFiles reports the objects of --stages that have no effect.
+func (o *flags) reportFiles(c *console.Console) {
+	for _, k := range o.files.Ignored {
 		c.Say("rehearse: warning: %s", k.Warning())
 	}
-	for _, k := range found.RuleKinds {
+	for _, k := range o.files.RuleKinds {
 		if !o.kubelet.on() {
 			c.Say("rehearse: warning: %s: has no effect without --kubelet-address", k.Place())
 		}
 	}
-	o.kubelet.Rules = found.Rules
 }
 
 func (o *flags) validateAddresses() error {

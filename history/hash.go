@@ -30,7 +30,7 @@ func (h *Hash) UnmarshalText(text []byte) error {
 
 // next returns the hash after one more step. It excludes the number, which follows from the order;
 // the note, which explains the step to readers; Causes, which is derived; Versioned, which the digest
-// implies; and Changes, which not every record of a run has.
+// implies; Older and Unrecorded, which the search alone needs; and Changes, which not every record of a run has.
 func (h Hash) next(s *Step) Hash {
 	f := fnv.New64a()
 	number := func(n uint64) {

@@ -150,13 +150,41 @@ type Step struct {
 	Note string `json:"note,omitempty"`
 	// Causes are the steps without which this one would not have happened.
 	Causes []int `json:"causes,omitempty"`
-	// Pending are, for a Crash, the requests of the actor that had arrived and were not served. A fault counts them (see fault.Plan), and the
-	// record has no steps of their own for them; a deposed leader's write, which is served later, is among them too. It is not part of the hash.
-	Pending []Step `json:"pending,omitempty"`
+	// Unrecorded are requests and events that had arrived before this step and have no step of their own: their client was terminated or has
+	// withdrawn them, or their stream ended. A fault counts them (see fault.Plan). The write of a deposed leader, which is served later, is
+	// among them too. Records of real processes have no such events. It is not part of the hash.
+	Unrecorded []Arrival `json:"unrecorded,omitempty"`
 	// Changes is what a write did to objects, if the record has it. It is not part of the hash.
 	Changes []Change `json:"changes,omitempty"`
 	// Hash is the running hash of all steps up to this one.
 	Hash Hash `json:"hash"`
+}
+
+// Arrival is a request or an event that has no step: of each, what a fault can name. Its fields are those of a Step.
+type Arrival struct {
+	Kind  Kind   `json:"kind"`
+	Actor string `json:"actor"`
+	Verb  string `json:"verb,omitempty"`
+	Object
+	Subresource string `json:"sub,omitempty"`
+	Query       string `json:"query,omitempty"`
+	Type        string `json:"type,omitempty"`
+	Versioned   bool   `json:"versioned,omitempty"`
+	Older       bool   `json:"older,omitempty"`
+	Note        string `json:"note,omitempty"`
+}
+
+// Arrived returns what a fault can name of a request or an event.
+func (s *Step) Arrived() Arrival {
+	return Arrival{s.Kind, s.Actor, s.Verb, s.Object, s.Subresource, s.Query, s.Type, s.Versioned, s.Older, s.Note}
+}
+
+// Step returns the step that the arrival would have.
+func (a *Arrival) Step() Step {
+	return Step{
+		Kind: a.Kind, Actor: a.Actor, Verb: a.Verb, Object: a.Object, Subresource: a.Subresource, Query: a.Query, Type: a.Type,
+		Versioned: a.Versioned, Older: a.Older, Note: a.Note,
+	}
 }
 
 // Object names an object of the API.

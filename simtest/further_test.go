@@ -1,19 +1,29 @@
 package simtest_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
+	"github.com/rehearse-k8s/rehearse/invariant"
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
 
-// TestFurtherFaults: for each request after a first fault there is one further fault that acts on that request. The record has no step for a request
-// that a crash prevented from being served, and the step of a deposed leader's write comes late, but the faults of a run count both when they
-// arrive: a search that counts steps names the wrong request, or takes it for the one on which the first fault acted and tries none.
+// TestFurtherFaults: for each request after a first fault there is one further fault that acts on that request, and each further fault of an event acts.
+// The record has no step for a request that a crash prevented from being served or for an event that the end of its stream dropped, and the step of a
+// deposed leader's write comes late, but the faults of a run count all of them when they arrive: a search that counts steps names the wrong request or
+// event, or takes a request for the one on which the first fault acted and tries none.
 func TestFurtherFaults(t *testing.T) {
 	for _, text := range []string{
 		"crash-before actor=runner verb=update resource=pods/status object=default/p1 nth=1",
@@ -21,12 +31,22 @@ func TestFurtherFaults(t *testing.T) {
 		"deposed-write actor=runner verb=update resource=pods/status object=default/p0 nth=1 for=5s",
 		"overlap actor=runner verb=update resource=pods/status object=default/p0 nth=1 for=20s",
 		"crash-after actor=runner verb=update resource=pods/status object=default/p2 nth=1",
+		"crash-after actor=runner verb=update resource=pods/status object=default/p0 nth=1",
+		"disconnect actor=runner resource=pods object=default/p0 nth=2",
 	} {
 		t.Run(text, func(t *testing.T) {
 			first, err := fault.ParseAll([]string{text})
 			must(t, err)
 			play := func(more ...fault.Fault) *history.Run {
-				return simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 7, Faults: append(slices.Clone(first), more...)}, podTest(3)).Run
+				return simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 7, Faults: append(slices.Clone(first), more...)}, func(w *simtest.World) {
+					podTest(3)(w)
+					w.Settle()
+					for _, name := range []string{"p0", "p1", "p2"} { // further events of the same objects
+						w.Patch(pod(name), types.MergePatchType, `{"metadata":{"labels":{"seen":"again"}}}`)
+					}
+					w.Create(pod("p3"))
+					w.Eventually(time.Minute, invariant.Field("pods", "default", "p3", "status.phase", "Running"))
+				}).Run
 			}
 			run := play()
 			var requests, acted []int
@@ -44,10 +64,50 @@ func TestFurtherFaults(t *testing.T) {
 				}
 				acted = append(acted, at)
 			}
+			for _, f := range sim.Candidates(run, []fault.Fault{fault.Of(fault.KindRepeatEvent)}, sim.Virtual) {
+				with := play(f)
+				if !slices.ContainsFunc(with.Steps, func(s history.Step) bool { return s.Kind == history.Frame && s.Fault == f.String() }) {
+					t.Errorf("%s never acts", f)
+				}
+			}
 			if slices.Sort(acted); !slices.Equal(acted, requests) {
 				t.Errorf("further faults act at steps %v; the requests are at %v", acted, requests)
 			}
 		})
+	}
+}
+
+// TestWithdrawnRequest: a request that its client withdraws, because it waits too long, has arrived: a fault of the repeated request names the second one.
+func TestWithdrawnRequest(t *testing.T) {
+	impatient := func(ctx context.Context, config *rest.Config) error {
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return err
+		}
+		for range 2 {
+			soon, cancel := context.WithTimeout(ctx, 5*time.Second)
+			_, err = client.CoreV1().ConfigMaps("default").Create(soon, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+			cancel()
+			if err == nil {
+				break
+			}
+		}
+		<-ctx.Done()
+		return nil
+	}
+	play := func(texts ...string) *history.Run {
+		faults, err := fault.ParseAll(texts)
+		must(t, err)
+		return simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 7, Faults: faults}, func(w *simtest.World) { w.Controller("impatient", impatient) }).Run
+	}
+	const late = "late-request actor=impatient verb=create resource=configmaps object=default/a nth=1 for=20s"
+	found := sim.Candidates(play(late), []fault.Fault{fault.Of(fault.KindLostAnswer)}, sim.Virtual)
+	if len(found) != 1 || found[0].Nth != 2 {
+		t.Fatalf("further faults: %v", fault.Strings(found))
+	}
+	with := play(late, found[0].String())
+	if !slices.ContainsFunc(with.Steps, func(s history.Step) bool { return s.Fault == found[0].String() }) {
+		t.Errorf("%s never acts", found[0])
 	}
 }
 

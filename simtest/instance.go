@@ -93,9 +93,8 @@ func (w *World) begin(a *actor, name, because string) *instance {
 	return i
 }
 
-// kill terminates an instance: none of its later requests reaches the API, and nothing reaches it. It returns the requests that had arrived and are
-// not served.
-func (w *World) kill(i *instance) (pending []*parked) {
+// kill terminates an instance: none of its later requests reaches the API, and nothing reaches it.
+func (w *World) kill(i *instance) {
 	i.cancel() // first, so that a goroutine that gets errDead sees that its context has ended
 	if w.ctx.Err() == nil {
 		w.waitBlocked() // see afterOthers
@@ -114,26 +113,21 @@ func (w *World) kill(i *instance) (pending []*parked) {
 	w.requests = slices.DeleteFunc(w.requests, func(p *parked) bool {
 		dead := fail(p.request)
 		if dead {
-			pending = append(pending, p)
+			w.notRecorded(p.call.Step(i.name))
 		}
 		return dead
 	})
 	w.answers = slices.DeleteFunc(w.answers, func(a *parkedAnswer) bool { return fail(a.request) })
 	for _, s := range i.streams {
+		w.dropPending(s)
 		s.feed.cancel()
 		s.body.end(errDead)
 	}
 	i.streams = nil
-	return pending
 }
 
-// recordPending adds requests to those that a crash prevents from being served.
-func (w *World) recordPending(crash int, pending ...*parked) {
-	s := &w.record.Steps[crash]
-	for _, p := range pending {
-		s.Pending = append(s.Pending, p.call.Step(p.from.name))
-	}
-}
+// notRecorded notes a request or an event that has arrived and gets no step: the next step names it.
+func (w *World) notRecorded(s history.Step) { w.unrecorded = append(w.unrecorded, s.Arrived()) }
 
 // fail answers a request with an error, unless it has been answered: several faults may apply to
 // one request.
@@ -148,15 +142,13 @@ func (q *request) fail(err error) {
 const restartDelay = time.Second
 
 // crash terminates an instance and schedules the start of the next one.
-// It returns the step of the crash.
-func (w *World) crash(i *instance, because, note string, away *hold, travel int64) (step int) {
-	step = w.add(history.Step{Kind: history.Crash, Actor: i.name, Fault: because, Note: note, Causes: []int{i.last}}).N
-	w.recordPending(step, w.kill(i)...)
+func (w *World) crash(i *instance, because, note string, away *hold, travel int64) {
+	s := w.add(history.Step{Kind: history.Crash, Actor: i.name, Fault: because, Note: note, Causes: []int{i.last}})
+	w.kill(i)
 	a, name := i.actor, i.name
-	w.schedule(chain(name), away, step, func() {
+	w.schedule(chain(name), away, s.N, func() {
 		w.begin(a, name, "").travel = travel
 	})
-	return step
 }
 
 // reap restarts the instances whose constructors returned before they were terminated, like a

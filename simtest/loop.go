@@ -120,7 +120,12 @@ func (w *World) collect() (ok bool) {
 	} else {
 		x = nil
 	}
-	w.requests = slices.DeleteFunc(w.requests, func(p *parked) bool { return p.gone })
+	w.requests = slices.DeleteFunc(w.requests, func(p *parked) bool {
+		if p.gone {
+			w.notRecorded(p.call.Step(p.from.name))
+		}
+		return p.gone
+	})
 	w.mu.Unlock()
 	if runErr != nil {
 		oracle := "nothing panics"
@@ -424,5 +429,6 @@ func (w *World) add(s history.Step) *history.Step {
 	// An actor that has received nothing yet acts without a cause.
 	s.Causes = slices.DeleteFunc(s.Causes, func(cause int) bool { return cause >= len(w.record.Steps) })
 	w.lastTime = false
+	s.Unrecorded, w.unrecorded = w.unrecorded, nil
 	return w.record.Add(s)
 }

@@ -122,19 +122,19 @@ func (w *World) depose(p *parked, d inject.Decision) {
 		w.requests = append(w.requests, p)
 		return
 	}
-	crash := w.add(history.Step{
+	w.notRecorded(p.call.Step(i.name))
+	s := w.add(history.Step{
 		Kind: history.Crash, Actor: i.name, Fault: d.Fault.String(), Causes: []int{i.last},
 		Note: "while " + p.call.Verb + " " + p.call.String() + " is on its way",
-	}).N
+	})
 	onItsWay := *p.request // before its client, which is about to end, marks it as withdrawn
 	onItsWay.reply = nil
-	w.recordPending(crash, p)
-	w.recordPending(crash, w.kill(i)...)
+	w.kill(i)
 	p.fail(errDead)
 	w.requests = append(w.requests, &parked{
-		request: &onItsWay, age: crash, cause: p.cause, hold: w.newHold(d.Fault), order: p.order, chain: p.chain, delayedBy: d.Fault.String(), deposed: true,
+		request: &onItsWay, age: s.N, cause: p.cause, hold: w.newHold(d.Fault), order: p.order, chain: p.chain, delayedBy: d.Fault.String(), deposed: true,
 	})
-	w.schedule(chain(i.name), nil, crash, func() { w.begin(i.actor, i.name+"+", d.Fault.String()) })
+	w.schedule(chain(i.name), nil, s.N, func() { w.begin(i.actor, i.name+"+", d.Fault.String()) })
 }
 
 // oldRevisions is how many revisions the lists of an instance are behind after the fault
@@ -147,7 +147,8 @@ func (w *World) crashBefore(p *parked, d inject.Decision) {
 	if d.OldState {
 		away, travel = nil, max(revision, w.truth.Revision()-oldRevisions)
 	}
-	w.recordPending(w.crash(p.from, d.Fault.String(), "before "+p.call.Verb+" "+p.call.String(), away, travel), p)
+	w.notRecorded(p.call.Step(p.from.name))
+	w.crash(p.from, d.Fault.String(), "before "+p.call.Verb+" "+p.call.String(), away, travel)
 	p.fail(errDead)
 }
 
@@ -315,8 +316,8 @@ func (w *World) overlap(i *instance, f fault.Fault) {
 	next := w.begin(i.actor, i.name+"+", f.String())
 	w.schedule(chain(i.name), h, next.last, func() {
 		if !i.dead {
-			s := w.add(history.Step{Kind: history.Crash, Actor: i.name, Fault: f.String(), Note: "the old instance exits"})
-			w.recordPending(s.N, w.kill(i)...)
+			w.add(history.Step{Kind: history.Crash, Actor: i.name, Fault: f.String(), Note: "the old instance exits"})
+			w.kill(i)
 		}
 	})
 }

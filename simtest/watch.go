@@ -31,14 +31,8 @@ func (w *World) deliver(s *stream) {
 		return
 	}
 	s.pending = s.pending[1:]
-	step := history.Step{
-		Kind: history.Frame, Actor: s.to.name, Object: f.event.Object, Type: f.event.Type, Stream: s.n,
-		Revision: f.event.Revision, Code: int(f.event.Code), Digest: f.event.Digest, Fault: f.Fault, Reply: f.Reply(), Causes: []int{f.cause},
-	}
-	step.Resource = s.call.Resource
-	if f.event.InitialEnd {
-		step.Note = "the end of the initial events"
-	}
+	step := frameStep(s, f)
+	step.Fault, step.Reply, step.Causes = f.Fault, f.Reply(), []int{f.cause}
 	n := w.add(step).N
 	if f.Copies == 0 {
 		return
@@ -57,7 +51,29 @@ func (w *World) deliver(s *stream) {
 func (w *World) cutStream(s *stream, because, note string) {
 	step := w.add(history.Step{Kind: history.Cut, Actor: s.to.name, Object: history.Object{Resource: s.call.Resource}, Stream: s.n, Fault: because, Note: note, Causes: []int{s.opened}})
 	s.to.last = step.N
-	s.pending, s.ended = nil, true
+	w.dropPending(s)
+	s.ended = true
 	s.feed.cancel()
 	s.body.end(io.EOF)
+}
+
+// frameStep returns the step of an event, as far as the event determines it.
+func frameStep(s *stream, f *frame) history.Step {
+	step := history.Step{
+		Kind: history.Frame, Actor: s.to.name, Object: f.event.Object, Type: f.event.Type, Stream: s.n,
+		Revision: f.event.Revision, Code: int(f.event.Code), Digest: f.event.Digest,
+	}
+	step.Resource = s.call.Resource
+	if f.event.InitialEnd {
+		step.Note = "the end of the initial events"
+	}
+	return step
+}
+
+// dropPending drops the events of a stream that ends. Its client does not receive them, but faults have counted them.
+func (w *World) dropPending(s *stream) {
+	for _, f := range s.pending {
+		w.notRecorded(frameStep(s, f))
+	}
+	s.pending = nil
 }

@@ -90,11 +90,12 @@ type World struct {
 	recreating []*deletion       // objects that faults have deleted, and that are created again
 	collection inject.Collection // deletes the dependents of objects that faults have deleted
 	priorities priorities
-	lastTime   bool          // whether the last step was a passage of time
-	lastPass   int           // the last step that was a passage of time
-	lastPause  int           // the last of these before which no actor had anything to do
-	lastFault  time.Duration // when a fault last took effect
-	bookmarks  time.Duration // when the server sends the next bookmarks
+	unrecorded []history.Arrival // what has arrived and gets no step
+	lastTime   bool              // whether the last step was a passage of time
+	lastPass   int               // the last step that was a passage of time
+	lastPause  int               // the last of these before which no actor had anything to do
+	lastFault  time.Duration     // when a fault last took effect
+	bookmarks  time.Duration     // when the server sends the next bookmarks
 	checkedAt  int64
 	over       bool
 	ending     time.Duration // when the test function had returned and nothing could happen

@@ -22,8 +22,7 @@ type request struct {
 	body     []byte
 	call     wire.Call
 
-	// number is the number of the step, if the step was recorded before the request was sent;
-	// otherwise -1.
+	// number is the number of the step, once it is recorded, which may be before the request is sent; until then -1.
 	number int
 	step   history.Step
 	// connection is the connection of the client on which the request arrived.
@@ -48,6 +47,11 @@ func (q *request) RoundTrip(r *http.Request) (*http.Response, error) {
 	if cause := q.listener.observed(q.run); cause > 0 {
 		q.step.Causes = []int{cause}
 	}
+	defer func() {
+		if q.number < 0 {
+			q.run.notRecorded(&q.call, q.listener.name)
+		}
+	}()
 	q.delay(r, hits)
 	before := q.serveOld(q.decide(r, hits))
 	if q.deposed {
@@ -126,7 +130,7 @@ func (q *request) decide(r *http.Request, hits []fault.Fault) inject.Decision {
 				hits = d.Rest
 				continue
 			}
-			q.crash(d.Fault, "before ", q.call.Step(q.listener.name))
+			q.crash(d.Fault, "before ")
 			abort()
 		case inject.Contend:
 			hits = d.Rest
@@ -151,9 +155,9 @@ func (q *request) depose(f fault.Fault) bool {
 		return false
 	}
 	hold := q.run.hold(f, q.listener.name, 0)
+	q.run.notRecorded(&q.call, q.listener.name) // it has arrived now, and is recorded when it is served
 	crash := history.Step{
 		Kind: history.Crash, Actor: q.listener.name, Fault: f.String(), Note: "while " + q.call.Verb + " " + q.call.String() + " is on its way",
-		Pending: []history.Step{q.call.Step(q.listener.name)},
 	}
 	if !q.run.hooks.Depose(f, crash) {
 		return false
@@ -254,7 +258,8 @@ func (q *request) record() int {
 		q.run.complete(q.number, q.step)
 		return q.number
 	}
-	return q.run.Add(q.step)
+	q.number = q.run.Add(q.step)
+	return q.number
 }
 
 // apply carries out the effects that follow an answered request.
@@ -274,9 +279,9 @@ func (q *request) apply(c inject.Consequence) {
 	}
 }
 
-// crash terminates the client. pending is the request, if it is not served.
-func (q *request) crash(f fault.Fault, when string, pending ...history.Step) {
-	q.run.Add(history.Step{Kind: history.Crash, Actor: q.listener.name, Fault: f.String(), Note: when + q.call.Verb + " " + q.call.String(), Pending: pending})
+// crash terminates the client.
+func (q *request) crash(f fault.Fault, when string) {
+	q.run.Add(history.Step{Kind: history.Crash, Actor: q.listener.name, Fault: f.String(), Note: when + q.call.Verb + " " + q.call.String()})
 	if q.run.hooks.Crash != nil {
 		q.run.hooks.Crash(q.listener.name, f)
 	}

@@ -61,7 +61,9 @@ type Run struct {
 	// expected: the user is about to act, see Expect.
 	expected bool
 	ended    bool
-	copy     *history.Run // a record of all steps; nil if it is not up to date
+	// unrecorded are requests that have arrived and get no step.
+	unrecorded []history.Arrival
+	copy       *history.Run // a record of all steps; nil if it is not up to date
 }
 
 // began is the newest revisions when a step was added: of all steps, and of those with the same resource. A request
@@ -160,11 +162,20 @@ func (r *Run) add(s history.Step, longAfter bool) int {
 		return -1
 	}
 	s.At = time.Since(r.start)
+	s.Unrecorded, r.unrecorded = r.unrecorded, nil
 	r.steps = append(r.steps, s)
 	r.began = append(r.began, began{r.newest, r.newestOf[s.Resource], longAfter})
 	n := len(r.steps) - 1
 	r.happened(n)
 	return n
+}
+
+// notRecorded notes a request that has arrived and gets no step, because its client does not receive an answer: the next step names it.
+func (r *Run) notRecorded(c *wire.Call, actor string) {
+	s := c.Step(actor)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unrecorded = append(r.unrecorded, s.Arrived())
 }
 
 // complete replaces the step of a request that was recorded when the request was sent.
@@ -174,7 +185,7 @@ func (r *Run) complete(n int, s history.Step) {
 	if r.ended || n < 0 {
 		return
 	}
-	s.At = r.steps[n].At
+	s.At, s.Unrecorded = r.steps[n].At, r.steps[n].Unrecorded
 	r.steps[n] = s
 	r.happened(n)
 }

@@ -68,7 +68,7 @@ func stepsOf(run *history.Run) []Step {
 		from := &run.Steps[n]
 		s := &steps[n]
 		s.Step, s.LedToFailure, s.Delivery = *from, led[n], delivery(from)
-		s.Changes = nil // Diffs replace them
+		s.Changes, s.Unrecorded = nil, nil // Diffs replace the first, the search alone needs the others
 		mine := slices.Contains(controllers, from.Actor)
 		if from.Kind == history.Request {
 			p.advance(n)

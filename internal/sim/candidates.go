@@ -27,7 +27,7 @@ func faultsOf(found []ranked) []fault.Fault {
 // findCandidates returns the candidates with their ranks and steps, in the order of the run. If wanted is not nil, it returns only those
 // at wanted steps.
 func findCandidates(run *history.Run, patterns []fault.Fault, pace Pace, wanted func(step int) bool) []ranked {
-	c := candidates{run: run, patterns: patterns, pace: pace, ofKind: map[fault.Kind][]fault.Fault{}, seen: map[fault.Fault]bool{}, last: map[string]int{}, created: map[string]bool{}, written: map[string]int{}, newest: map[string]int64{}, received: map[received]int64{}, randomNames: map[string]bool{}, counts: counts{}, untilCrash: untilCrashOf(run), relevant: relevantResources(run), similar: map[place]int{}}
+	c := candidates{run: run, patterns: patterns, pace: pace, ofKind: map[fault.Kind][]fault.Fault{}, seen: map[fault.Fault]bool{}, last: map[string]int{}, created: map[string]bool{}, written: map[string]int{}, newest: map[string]int64{}, received: map[received]reached{}, randomNames: map[string]bool{}, counts: counts{}, untilCrash: untilCrashOf(run), relevant: relevantResources(run), similar: map[place]int{}}
 	for _, p := range patterns {
 		if p.For != 0 || p.Writes != 0 || p.Until != "" {
 			c.lengths = append(c.lengths, fault.Fault{For: p.For, Writes: p.Writes, Until: p.Until, UntilRevision: p.UntilRevision})
@@ -132,7 +132,7 @@ type candidates struct {
 	found       []ranked
 	written     map[string]int   // the number of writes of each resource up to the step
 	newest      map[string]int64 // the revision of the last write of each resource
-	received    map[received]int64
+	received    map[received]reached
 	relevant    map[string]bool // resources, by relevantResources
 	step        int             // the step that the candidates are for
 	distance    int             // what the step adds to the ranks of its faults
@@ -170,7 +170,14 @@ func (c *candidates) patternsOf(k fault.Kind) []fault.Fault {
 // received identifies what an actor has received of a resource.
 type received struct{ actor, resource string }
 
-// observe keeps the newest revision of each resource, and the newest that each actor has received: client-go asks for a list that is not older.
+// reached is the newest revision that an actor has received, and whether a watch has ended since its last list.
+type reached struct {
+	revision int64
+	ended    bool
+}
+
+// observe keeps the newest revision of each resource, and the newest that each actor has received, if a watch of it has ended since its last list:
+// client-go then asks for a list that is not older. Before its first watch, it accepts any state.
 func (c *candidates) observe(s *history.Step) {
 	if s.Wrote() {
 		c.newest[s.Resource] = max(c.newest[s.Resource], s.Revision)
@@ -183,7 +190,10 @@ func (c *candidates) observe(s *history.Step) {
 			}
 		}
 	case s.Kind == history.Frame && s.Reply == "", s.Kind == history.Request && s.Verb == "list" && s.Code/100 == 2:
-		c.received[key] = max(c.received[key], s.Revision)
+		was := c.received[key]
+		c.received[key] = reached{max(was.revision, s.Revision), was.ended && s.Kind == history.Frame}
+	case s.Kind == history.Cut:
+		c.received[key] = reached{c.received[key].revision, true}
 	}
 }
 
@@ -285,7 +295,7 @@ func untilCrashOf(run *history.Run) untilCrash {
 				sent[s.Actor] = 0
 			case fault.KindCrashAfter, fault.KindOverlap:
 				sent[s.Actor] = 1
-			default: // at a request that the record does not contain, or only later
+			default: // at a request that has no step, or only later
 				sent[s.Actor] = 2
 			}
 		case history.Start:
@@ -372,7 +382,8 @@ func (c *candidates) atRead(s *history.Step) {
 	if older := c.written[s.Resource]; s.Older && older > 0 && s.Fault == "" {
 		f.Kind = fault.KindStaleList
 		found := len(c.found)
-		if c.vary(1, f, missedWrites[:min(older, len(missedWrites))]); c.received[received{s.Actor, s.Resource}] >= c.newest[s.Resource] {
+		c.vary(1, f, missedWrites[:min(older, len(missedWrites))])
+		if has := c.received[received{s.Actor, s.Resource}]; has.ended && has.revision >= c.newest[s.Resource] {
 			for n := found; n < len(c.found); n++ { // the answer cannot be older than what the actor asks for
 				c.found[n].rank, c.found[n].idle = c.found[n].rank+noDifference, true
 			}

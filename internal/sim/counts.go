@@ -55,12 +55,13 @@ func itemOf(s *history.Step) (item fault.Item, ok bool) {
 	return item, true
 }
 
-// arrivals yields the requests and events that faults count at a step, and whether the step is of the item: a crash has no item,
-// but its record has the requests that it prevented from being served, and the write of a deposed leader arrived when the leader was terminated.
+// arrivals yields the requests and events that faults count at a step, and whether the step is of the item: those that have no step of their own
+// come before it, and the write of a deposed leader arrived when the leader was terminated.
 func arrivals(s *history.Step) iter.Seq2[fault.Item, bool] {
 	return func(yield func(fault.Item, bool) bool) {
-		for n := range s.Pending {
-			if item, ok := itemOf(&s.Pending[n]); ok && !yield(item, false) {
+		for n := range s.Unrecorded {
+			without := s.Unrecorded[n].Step()
+			if item, ok := itemOf(&without); ok && !yield(item, false) {
 				return
 			}
 		}
@@ -72,7 +73,8 @@ func arrivals(s *history.Step) iter.Seq2[fault.Item, bool] {
 
 // isDeposed reports whether a request is that of an instance that a fault had terminated: no other fault acts on it.
 func isDeposed(s *history.Step) bool {
-	return s.Kind == history.Request && strings.HasPrefix(s.Fault, string(fault.KindDeposedWrite)+" ")
+	kind, _, _ := strings.Cut(s.Fault, " ")
+	return s.Kind == history.Request && fault.Kind(kind) == fault.KindDeposedWrite
 }
 
 // add counts what arrives at a step.

@@ -150,7 +150,7 @@ func TestNoFaultWithoutEffect(t *testing.T) {
 }
 
 // TestAfterCrash: the first request after a crash that prevented the same request is another one: every fault can act on it. The write of a
-// deposed leader, which is served while its successor is at work, gets none.
+// deposed leader, which is served while its successor runs, gets none.
 func TestAfterCrash(t *testing.T) {
 	s := begun()
 	s.patterns = append(fault.Any(fault.Legal), fault.Of(fault.KindTimeTravel))
@@ -168,7 +168,7 @@ func TestAfterCrash(t *testing.T) {
 		run.Add(history.Step{Kind: history.Start, Actor: "c"})
 		pending := requests[0]
 		pending.Code, pending.Revision, pending.Before = 0, 0, 0
-		run.Add(history.Step{Kind: history.Crash, Actor: "c", Fault: f.String(), Pending: []history.Step{pending}})
+		run.Add(history.Step{Kind: history.Crash, Actor: "c", Fault: f.String(), Unrecorded: []history.Arrival{pending.Arrived()}})
 		run.Add(history.Step{Kind: history.Start, Actor: successor})
 		deposed := -1
 		for _, r := range requests {

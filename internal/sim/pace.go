@@ -12,7 +12,8 @@ type Pace struct {
 	lags, holds, pauses []fault.Fault
 	// whiles are the durations for which a second instance runs, or an additional finalizer stays.
 	whiles []fault.Fault
-	// partitions are longer than a client waits for the answer to the first write that gets none: otherwise it is the only one, as with a timeout.
+	// partitions are like whiles, but a time is longer than a client waits for the answer to the first write that gets none: otherwise that write is
+	// the only one, as with a timeout.
 	partitions []fault.Fault
 	// longer are holds that may raise the rate of a failure that reproduces rarely, the shortest first.
 	longer []time.Duration

@@ -37,6 +37,12 @@ func anyRun(t *rapid.T) *history.Run {
 			Revision: number.Draw(t, "rev"), Before: number.Draw(t, "before"), Truth: number.Draw(t, "truth"), Guarded: rapid.Bool().Draw(t, "guarded"),
 			Digest: text.Draw(t, "digest"), Fault: text.Draw(t, "fault"), Note: text.Draw(t, "note"),
 		}
+		s.Versioned, s.Older = rapid.Bool().Draw(t, "versioned"), rapid.Bool().Draw(t, "older")
+		for range rapid.IntRange(0, 2).Draw(t, "unrecorded") {
+			a := s // Add replaces invalid UTF-8 only in the texts of steps
+			a.Actor, a.Verb, a.Object, a.Subresource, a.Query, a.Type, a.Note = "c", "create", history.Object{Resource: "pods", Name: "a"}, "status", "limit=1", "ADDED", "n"
+			s.Unrecorded = append(s.Unrecorded, a.Arrived())
+		}
 		if n > 0 {
 			s.Causes = rapid.SliceOfN(rapid.IntRange(0, n-1), 0, 3).Draw(t, "causes")
 		}

@@ -95,17 +95,49 @@ func TestWithdrawnRequest(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}
-	play := func(texts ...string) *history.Run {
-		faults, err := fault.ParseAll(texts)
-		must(t, err)
-		return simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 7, Faults: faults}, func(w *simtest.World) { w.Controller("impatient", impatient) }).Run
-	}
 	const late = "late-request actor=impatient verb=create resource=configmaps object=default/a nth=1 for=20s"
-	found := sim.Candidates(play(late), []fault.Fault{fault.Of(fault.KindLostAnswer)}, sim.Virtual)
+	actsOnSecond(t, late, fault.KindLostAnswer, func(w *simtest.World) { w.Controller("impatient", impatient) })
+}
+
+// TestAbandonedWatch: an event that waits on a watch that its client ends has arrived: a fault of the same event on the next watch names the second one.
+func TestAbandonedWatch(t *testing.T) {
+	watcher := func(ctx context.Context, config *rest.Config) error {
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return err
+		}
+		for range 2 {
+			soon, cancel := context.WithTimeout(ctx, 5*time.Second)
+			w, err := client.CoreV1().ConfigMaps("default").Watch(soon, metav1.ListOptions{ResourceVersion: "0"})
+			if err == nil {
+				for range w.ResultChan() {
+				}
+			}
+			cancel()
+		}
+		_, _ = client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b"}}, metav1.CreateOptions{})
+		<-ctx.Done()
+		return nil
+	}
+	const late = "lag actor=watcher resource=configmaps object=default/a nth=1 for=20s"
+	actsOnSecond(t, late, fault.KindRepeatEvent, func(w *simtest.World) {
+		w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+		w.Controller("watcher", watcher)
+	})
+}
+
+// actsOnSecond checks that after a first fault there is one further fault of a kind, that it names the second request or event at its place, and that it
+// acts.
+func actsOnSecond(t *testing.T, first string, kind fault.Kind, test func(*simtest.World)) {
+	t.Helper()
+	faults, err := fault.ParseAll([]string{first})
+	must(t, err)
+	run := simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 7, Faults: faults}, test).Run
+	found := sim.Candidates(run, []fault.Fault{fault.Of(kind)}, sim.Virtual)
 	if len(found) != 1 || found[0].Nth != 2 {
 		t.Fatalf("further faults: %v", fault.Strings(found))
 	}
-	with := play(late, found[0].String())
+	with := simtest.Play(t, simtest.Options{}, sim.Plan{Seed: 7, Faults: append(faults, found[0])}, test).Run
 	if !slices.ContainsFunc(with.Steps, func(s history.Step) bool { return s.Fault == found[0].String() }) {
 		t.Errorf("%s never acts", found[0])
 	}

@@ -195,6 +195,7 @@ func (w *World) receive(i *instance) {
 	open := i.streams[:0]
 	for _, s := range i.streams {
 		if s.body.over() {
+			w.dropPending(s)
 			s.feed.cancel()
 			continue
 		}

@@ -48,8 +48,8 @@ func (q *request) RoundTrip(r *http.Request) (*http.Response, error) {
 		q.step.Causes = []int{cause}
 	}
 	defer func() {
-		if q.number < 0 {
-			q.run.notRecorded(&q.call, q.listener.name)
+		if q.number < 0 && !q.deposed {
+			q.run.notRecorded(&q.step)
 		}
 	}()
 	q.delay(r, hits)
@@ -155,9 +155,9 @@ func (q *request) depose(f fault.Fault) bool {
 		return false
 	}
 	hold := q.run.hold(f, q.listener.name, 0)
-	q.run.notRecorded(&q.call, q.listener.name) // it has arrived now, and is recorded when it is served
 	crash := history.Step{
 		Kind: history.Crash, Actor: q.listener.name, Fault: f.String(), Note: "while " + q.call.Verb + " " + q.call.String() + " is on its way",
+		Unrecorded: []history.Arrival{q.step.Arrived()}, // it has arrived now, and is recorded when it is served
 	}
 	if !q.run.hooks.Depose(f, crash) {
 		return false

@@ -162,7 +162,7 @@ func (r *Run) add(s history.Step, longAfter bool) int {
 		return -1
 	}
 	s.At = time.Since(r.start)
-	s.Unrecorded, r.unrecorded = r.unrecorded, nil
+	s.Unrecorded, r.unrecorded = append(r.unrecorded, s.Unrecorded...), nil
 	r.steps = append(r.steps, s)
 	r.began = append(r.began, began{r.newest, r.newestOf[s.Resource], longAfter})
 	n := len(r.steps) - 1
@@ -170,9 +170,8 @@ func (r *Run) add(s history.Step, longAfter bool) int {
 	return n
 }
 
-// notRecorded notes a request that has arrived and gets no step, because its client does not receive an answer: the next step names it.
-func (r *Run) notRecorded(c *wire.Call, actor string) {
-	s := c.Step(actor)
+// notRecorded notes a request that has arrived and is not recorded, because its client is gone: the next step names it.
+func (r *Run) notRecorded(s *history.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unrecorded = append(r.unrecorded, s.Arrived())

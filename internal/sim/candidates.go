@@ -50,7 +50,7 @@ func findCandidates(run *history.Run, patterns []fault.Fault, pace Pace, wanted 
 		if s.Wrote() {
 			c.written[s.Resource]++
 		}
-		if n > 0 {
+		if n > 0 { // a list is sent before its answer is received
 			c.observe(&run.Steps[n-1])
 		}
 		c.step, c.distance, c.unwanted = n, c.distanceOf(s), wanted != nil && !wanted(n)
@@ -85,6 +85,9 @@ type ranked struct {
 	rank, step, kind int
 	idle             bool
 }
+
+// postpone makes a fault come later that probably changes nothing.
+func (r *ranked) postpone() { r.rank, r.idle = r.rank+noDifference, true }
 
 // byRank returns candidates in the order of their ranks.
 func byRank(found []ranked) []ranked {
@@ -147,7 +150,7 @@ func (c *candidates) add(rank int, f fault.Fault) {
 		c.seen[f] = true
 		r := ranked{Fault: f, rank: rank + c.distance, step: c.step, kind: rank}
 		if c.changesNothing(f) {
-			r.rank, r.idle = r.rank+noDifference, true
+			r.postpone()
 		}
 		c.found = append(c.found, r)
 	}
@@ -179,7 +182,8 @@ type reached struct {
 // observe keeps the newest revision of each resource, and the newest that each actor has received, if a watch of it has ended since its last list:
 // client-go then asks for a list that is not older. Before its first watch, it accepts any state.
 func (c *candidates) observe(s *history.Step) {
-	if s.Wrote() {
+	// The record has no step for the writes of some actors, but their events.
+	if s.Wrote() || s.Kind == history.Frame && s.Type != "BOOKMARK" && s.Type != "ERROR" {
 		c.newest[s.Resource] = max(c.newest[s.Resource], s.Revision)
 	}
 	switch key := (received{s.Actor, s.Resource}); {
@@ -273,7 +277,7 @@ func (c *candidates) expectCrash(event, first int) {
 		case keep:
 			keep = false
 		default:
-			f.rank, f.idle = f.rank+noDifference, true
+			f.postpone()
 		}
 	}
 }
@@ -385,7 +389,7 @@ func (c *candidates) atRead(s *history.Step) {
 		c.vary(1, f, missedWrites[:min(older, len(missedWrites))])
 		if has := c.received[received{s.Actor, s.Resource}]; has.ended && has.revision >= c.newest[s.Resource] {
 			for n := found; n < len(c.found); n++ { // the answer cannot be older than what the actor asks for
-				c.found[n].rank, c.found[n].idle = c.found[n].rank+noDifference, true
+				c.found[n].postpone()
 			}
 		}
 	}

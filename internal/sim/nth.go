@@ -64,8 +64,9 @@ func occurrences(run *history.Run, f fault.Fault) (n int) {
 		if s.Kind == history.Start {
 			clients = append(clients, s.Actor)
 		}
-		for item := range arrivals(s) {
-			if (s.Kind != history.Frame || s.Reply == "") && slices.Contains(clients, s.Actor) && f.Matches(item) {
+		for item, ofStep := range arrivals(s) {
+			undelivered := ofStep && s.Kind == history.Frame && s.Reply != ""
+			if !undelivered && slices.Contains(clients, item.Actor) && f.Matches(item) {
 				n++
 			}
 		}

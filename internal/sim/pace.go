@@ -12,8 +12,8 @@ type Pace struct {
 	lags, holds, pauses []fault.Fault
 	// whiles are the durations for which a second instance runs, or an additional finalizer stays.
 	whiles []fault.Fault
-	// partitions are like whiles, but a time is longer than a client waits for the answer to the first write that gets none: otherwise that write is
-	// the only one, as with a timeout.
+	// partitions are those of partitions. A timed one is longer than a client waits for the answer to the first write that it blocks: otherwise it
+	// blocks no other, as a timeout does.
 	partitions []fault.Fault
 	// longer are holds that may raise the rate of a failure that reproduces rarely, the shortest first.
 	longer []time.Duration

@@ -11,13 +11,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
 	"sigs.k8s.io/yaml"
@@ -277,5 +280,26 @@ func (w *world) grant(name string, rule rbacv1.PolicyRule) {
 	}
 	if _, err := w.client.RbacV1().ClusterRoleBindings().Create(w.t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		w.t.Fatal(err)
+	}
+	for _, resource := range rule.Resources {
+		w.awaitAllowed(resource)
+	}
+}
+
+// awaitAllowed waits until the API server, whose authorizer has a cache of roles, allows the service account to get a subresource of nodes: a kubelet
+// would keep a denial for half a minute.
+func (w *world) awaitAllowed(resource string) {
+	w.t.Helper()
+	resource, subresource, _ := strings.Cut(resource, "/")
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:               "system:serviceaccount:default:default",
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: resource, Subresource: subresource},
+	}}
+	err := wait.PollUntilContextTimeout(w.t.Context(), 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		answer, err := w.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		return err == nil && answer.Status.Allowed, err
+	})
+	if err != nil {
+		w.t.Fatalf("%s/%s is not allowed: %v", resource, subresource, err)
 	}
 }

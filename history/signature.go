@@ -66,31 +66,37 @@ func (s *signature) number(step *Step) {
 	}
 }
 
+// InSignature reports whether the step belongs to what its actor observed and did, according to Signature.
+func (s *Step) InSignature() bool {
+	if Bookkeeping(s.Resource) {
+		return false
+	}
+	switch s.Kind {
+	case Start, Crash:
+		return true
+	case Frame:
+		return s.Type != "BOOKMARK" && s.Reply == ""
+	case Answer:
+		return len(s.Causes) > 0 && s.Causes[0] < s.N
+	case Request:
+		return s.Verb != "watch"
+	}
+	return false
+}
+
 // add adds a step to the sequence of its actor.
 func (s *signature) add(r *Run, step *Step) {
-	if Bookkeeping(step.Resource) {
-		return
-	}
-	switch step.Kind {
-	case Start, Crash:
+	switch {
+	case !step.InSignature():
+	case step.Kind == Start, step.Kind == Crash:
 		s.next(step, 0)
-	case Frame:
-		if step.Type != "BOOKMARK" && step.Reply == "" {
-			s.next(step, s.version(step))
-		}
-	case Answer:
-		if len(step.Causes) > 0 && step.Causes[0] < step.N {
-			s.next(step, s.version(&r.Steps[step.Causes[0]]))
-		}
-	case Request:
-		switch step.Verb {
-		case "watch":
-		case "list": // how many writes the list contains
-			n, _ := slices.BinarySearch(s.writes[step.Resource], step.Revision+1)
-			s.next(step, uint64(n))
-		default:
-			s.next(step, s.version(step))
-		}
+	case step.Kind == Answer:
+		s.next(step, s.version(&r.Steps[step.Causes[0]]))
+	case step.Kind == Request && step.Verb == "list": // how many writes the list contains
+		n, _ := slices.BinarySearch(s.writes[step.Resource], step.Revision+1)
+		s.next(step, uint64(n))
+	default:
+		s.next(step, s.version(step))
 	}
 }
 

@@ -27,7 +27,7 @@ func faultsOf(found []ranked) []fault.Fault {
 // findCandidates returns the candidates with their ranks and steps, in the order of the run. If wanted is not nil, it returns only those
 // at wanted steps.
 func findCandidates(run *history.Run, patterns []fault.Fault, pace Pace, wanted func(step int) bool) []ranked {
-	c := candidates{run: run, patterns: patterns, pace: pace, ofKind: map[fault.Kind][]fault.Fault{}, seen: map[fault.Fault]bool{}, last: map[string]int{}, created: map[string]bool{}, written: map[string]int{}, newest: map[string]int64{}, received: map[received]reached{}, randomNames: map[string]bool{}, counts: counts{}, untilCrash: untilCrashOf(run), relevant: relevantResources(run), similar: map[place]int{}}
+	c := candidates{run: run, patterns: patterns, pace: pace, ofKind: map[fault.Kind][]fault.Fault{}, seen: map[fault.Fault]bool{}, last: map[string]int{}, created: map[string]bool{}, written: map[string]int{}, newest: map[string]int64{}, received: map[received]reached{}, watched: map[received]int{}, randomNames: map[string]bool{}, counts: counts{}, untilCrash: untilCrashOf(run), relevant: relevantResources(run), similar: map[place]int{}}
 	for _, p := range patterns {
 		if p.For != 0 || p.Writes != 0 || p.Until != "" {
 			c.lengths = append(c.lengths, fault.Fault{For: p.For, Writes: p.Writes, Until: p.Until, UntilRevision: p.UntilRevision})
@@ -136,10 +136,11 @@ type candidates struct {
 	written     map[string]int   // the number of writes of each resource up to the step
 	newest      map[string]int64 // the revision of the last write of each resource
 	received    map[received]reached
-	relevant    map[string]bool // resources, by relevantResources
-	step        int             // the step that the candidates are for
-	distance    int             // what the step adds to the ranks of its faults
-	unwanted    bool            // no candidates are added for the step
+	watched     map[received]int // the step of the last watch
+	relevant    map[string]bool  // resources, by relevantResources
+	step        int              // the step that the candidates are for
+	distance    int              // what the step adds to the ranks of its faults
+	unwanted    bool             // no candidates are added for the step
 	untilCrash  untilCrash
 	similar     map[place]int // how many steps there were with the same actor, verb and resource
 }
@@ -180,13 +181,15 @@ type reached struct {
 }
 
 // observe keeps the newest revision of each resource, and the newest that each actor has received, if a watch of it has ended since its last list:
-// client-go then asks for a list that is not older. Before its first watch, it accepts any state.
+// client-go then asks for a list that is not older. Before its first watch, it accepts any state. It keeps the last watch of each actor, too.
 func (c *candidates) observe(s *history.Step) {
 	// The record has no step for the writes of some actors, but their events.
 	if s.Wrote() || s.Kind == history.Frame && s.Type != "BOOKMARK" && s.Type != "ERROR" {
 		c.newest[s.Resource] = max(c.newest[s.Resource], s.Revision)
 	}
 	switch key := (received{s.Actor, s.Resource}); {
+	case s.Kind == history.Request && s.Verb == "watch":
+		c.watched[key] = s.N
 	case s.Kind == history.Start:
 		for k := range c.received {
 			if k.actor == s.Actor {

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"math/bits"
-	"strings"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
@@ -50,15 +49,20 @@ func (c *candidates) distanceOf(s *history.Step) int {
 const noDifference = 6
 
 // changesNothing reports whether a hold probably changes nothing, because the actor receives nothing else before it ends:
-// no event, no answer to another request, unless it is a consequence of what is held. For a partition: whether it probably has the effect of a
-// timeout, because it blocks no other write. Causes are coarse, so such a fault is not left out: it is tried after others.
+// no event, no answer to another request, unless it is a consequence of what is held, or because the event was as late without it. For a partition:
+// whether it probably has the effect of a timeout, because it blocks no other write. Causes are coarse, so such a fault is not left out: it is tried
+// after others.
 func (c *candidates) changesNothing(f fault.Fault) bool {
 	partition := f.Kind == fault.KindPartition
-	if !onlyHolds(f.Kind) && !partition || f.Until != "" || f.Kind == fault.KindPause && strings.Contains(f.Actor, "/") { // another replica takes over
+	if !onlyHolds(f.Kind) && !partition || f.Until != "" || f.Kind == fault.KindPause && isReplica(f.Actor) {
 		return false
+	}
+	if f.Kind == fault.KindLag && c.hasWaited(f) {
+		return true
 	}
 	held := &c.run.Steps[c.step]
 	depends := map[int]bool{c.step: true}
+	acted, restarts := false, false // whether the actor has sent a request because of what is held, or was terminated because of it
 	for n := c.step + 1; n < len(c.run.Steps); n++ {
 		s := &c.run.Steps[n]
 		if s.Kind == history.Time && f.For == 0 || f.For > 0 && s.At > held.At+f.For {
@@ -67,21 +71,43 @@ func (c *candidates) changesNothing(f fault.Fault) bool {
 		for _, cause := range s.Causes {
 			depends[n] = depends[n] || depends[cause]
 		}
-		if s.Actor != held.Actor || depends[n] {
-			continue
-		}
 		switch {
+		case s.Actor != held.Actor || !s.InSignature():
+		case s.Kind == history.Start && restarts:
+			depends[n], restarts = true, false
+		case depends[n]:
+			acted = acted || s.Kind == history.Request
+			restarts = restarts || s.Kind == history.Crash
 		case partition:
 			if s.Kind == history.Request && s.IsWrite() {
 				return false
 			}
-		case s.Kind == history.Frame:
-			if s.Type != "BOOKMARK" { // one of the same stream waits too, and then follows without a pause
-				return false
-			}
-		case s.Kind == history.Request, s.Kind == history.Answer:
+		case s.Kind == history.Frame && f.Kind == fault.KindLag && s.Resource == held.Resource && !acted && !isReplica(f.Actor):
+			depends[n] = true // it waits behind the late event, and follows it as it would without the fault
+		case s.Kind == history.Frame, s.Kind == history.Request, s.Kind == history.Answer:
 			return false
 		}
 	}
 	return true
+}
+
+// hasWaited reports whether the event of the step arrived so early before it was delivered that a hold from its arrival on would be over: it waited
+// behind another event, or for its actor.
+func (c *candidates) hasWaited(f fault.Fault) bool {
+	event := &c.run.Steps[c.step]
+	arrived := c.watched[received{event.Actor, event.Resource}]
+	for _, cause := range event.Causes {
+		arrived = max(arrived, cause)
+	}
+	writes := 0
+	for n := arrived + 1; n < c.step; n++ {
+		s := &c.run.Steps[n]
+		if s.Kind == history.Time && f.For == 0 && f.Writes == 0 {
+			return true
+		}
+		if s.Wrote() {
+			writes++
+		}
+	}
+	return f.Writes > 0 && writes >= f.Writes || f.For > 0 && event.At-c.run.Steps[arrived].At >= f.For
 }

@@ -145,6 +145,68 @@ func TestIdleFaults(t *testing.T) {
 	}
 }
 
+// TestIdleLag: a late event changes nothing if everything that its actor receives until the hold ends is a consequence of it, or waits behind it; or
+// if the event was as late without the fault.
+func TestIdleLag(t *testing.T) {
+	because := func(s history.Step, causes ...int) history.Step {
+		s.Causes = causes
+		return s
+	}
+	at := func(d time.Duration, s history.Step) history.Step {
+		s.At = d
+		return s
+	}
+	second := event
+	second.Name = "q"
+	other := event
+	other.Resource = "secrets"
+	quiet := history.Step{Kind: history.Time, At: time.Hour}
+	start, crash := history.Step{Kind: history.Start}, history.Step{Kind: history.Crash, Fault: "crash-after actor=c"}
+	watch := history.Step{Kind: history.Request, Verb: "watch", Object: history.Object{Resource: "configmaps"}, Code: 200}
+	for _, c := range []struct {
+		name  string
+		lag   fault.Fault
+		event int // its step
+		steps []history.Step
+		idle  bool
+	}{
+		{"a write because of it", fault.Fault{}, 1, []history.Step{event, because(write("a"), 1), quiet, write("b")}, true},
+		{"another write", fault.Fault{}, 1, []history.Step{event, write("a"), quiet, write("b")}, false},
+		{"an event behind it", fault.Fault{}, 1, []history.Step{event, second, because(write("a"), 2), quiet, write("b")}, true},
+		{"an event after a write because of it", fault.Fault{}, 1, []history.Step{event, because(write("a"), 1), second, quiet, write("b")}, false},
+		{"an event of another watch", fault.Fault{}, 1, []history.Step{event, other, because(write("a"), 1), quiet, write("b")}, false},
+		{"a watch", fault.Fault{}, 1, []history.Step{event, watch, because(write("a"), 1), quiet, write("b")}, true},
+		{"a crash because of it", fault.Fault{}, 1, []history.Step{event, because(write("a"), 1), because(crash, 1), start, because(write("b"), 4), quiet, write("b")}, true},
+		{"another crash", fault.Fault{}, 1, []history.Step{event, because(write("a"), 1), crash, start, because(write("b"), 4), quiet, write("b")}, false},
+		{"it has waited", fault.Fault{}, 3, []history.Step{write("p"), quiet, because(event, 1), write("a")}, true},
+		{"it waited, but not since its watch", fault.Fault{}, 4, []history.Step{write("p"), quiet, watch, because(event, 1), write("a")}, false},
+		{"it came at once", fault.Fault{}, 2, []history.Step{write("p"), because(event, 1), write("a")}, false},
+		{"it has waited for one write", fault.Fault{Writes: 1}, 3, []history.Step{write("p"), write("a"), because(event, 1), write("b")}, true},
+		{"but not for two", fault.Fault{Writes: 2}, 3, []history.Step{write("p"), write("a"), because(event, 1), write("b")}, false},
+		{"it has waited for 40 s", fault.Fault{For: 40 * time.Second}, 2, []history.Step{write("p"), at(40*time.Second, because(event, 1)), at(time.Minute, write("a"))}, true},
+		{"but not longer", fault.Fault{For: 6 * time.Minute}, 2, []history.Step{write("p"), at(40*time.Second, because(event, 1)), at(time.Minute, write("a"))}, false},
+	} {
+		for _, replica := range []bool{false, true} {
+			run := runOf(c.steps...)
+			for n := range run.Steps {
+				if replica {
+					run.Steps[n].Actor = "c/0"
+				}
+			}
+			want := c.idle && (!replica || c.name != "an event behind it") // another replica may take over
+			found := findCandidates(run, fault.Any(fault.Legal), Virtual, nil)
+			n := slices.IndexFunc(found, func(f ranked) bool {
+				return f.Kind == fault.KindLag && f.step == c.event && f.For == c.lag.For && f.Writes == c.lag.Writes
+			})
+			if n < 0 {
+				t.Errorf("%s: not among the candidates", c.name)
+			} else if f := found[n]; f.idle != want {
+				t.Errorf("%s: replica: %v, idle: %v", c.name, replica, f.idle)
+			}
+		}
+	}
+}
+
 // TestDoubtfulFaults: single faults with a high cost have fewer turns once more than a third of their runs have shown nothing new.
 func TestDoubtfulFaults(t *testing.T) {
 	for _, c := range []struct{ runs, new, cost, turns int }{

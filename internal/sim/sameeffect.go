@@ -2,6 +2,7 @@ package sim
 
 import (
 	"iter"
+	"strings"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 )
@@ -29,6 +30,25 @@ const (
 	// postponedCost is how much more a fault costs whose signature is expected to be a known one.
 	postponedCost = 10
 )
+
+// isReplica reports whether an actor is one of several replicas of a controller: another one takes over when it is late.
+func isReplica(actor string) bool { return strings.Contains(actor, "/") }
+
+// areUsuallySame reports whether two faults without their places had the same signature in nearly all software in which both were tried
+// (docs/design/search.md has the figures): until a search sees a difference, it expects that.
+func areUsuallySame(one, other fault.Fault) bool {
+	switch one.Kind {
+	case fault.KindDeny:
+		return other.Kind == fault.KindQuota
+	case fault.KindQuota:
+		return other.Kind == fault.KindDeny
+	case fault.KindPause: // a controller that misses a deadline misses it by any time
+		return other.Kind == one.Kind && one.For > 0 && other.For > 0
+	case fault.KindDeposedWrite, fault.KindRelist, fault.KindLateAnswer:
+		return other.Kind == one.Kind && one.Until == other.Until && one.For == other.For && (one.Writes == 0 || other.Writes == 0)
+	}
+	return false
+}
 
 // placeOf returns a fault without what it does there.
 func placeOf(f fault.Fault) fault.Fault {
@@ -85,6 +105,9 @@ func (g *guide) isExpected(f fault.Fault, tried iter.Seq[fault.Fault]) bool {
 func (g *guide) haveSameEffect(at, one, other fault.Fault) bool {
 	c, a := comparisons(at, one, other)
 	class, actor := g.compared[c], g.compared[a]
+	if areUsuallySame(one, other) && !isReplica(at.Actor) {
+		class.same += sameOfClass
+	}
 	return class.different == 0 && (class.same >= sameOfClass || class.same > 0 && actor.same >= max(sameOfActor, sameForDifferent*actor.different))
 }
 

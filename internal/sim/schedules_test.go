@@ -17,9 +17,9 @@ func TestSchedulesAreTried(t *testing.T) {
 		o.Seed = 1
 		return w, search(t, w, o)
 	}
-	w, r := played(sim.Options{Runs: 400})
+	w, r := played(sim.Options{Runs: 1000})
 	alone, several, combined, single, depths := 0, 0, 0, 0, map[int]bool{}
-	for _, p := range w.played[:400] {
+	for _, p := range w.played[:1000] {
 		scheduled := !p.Schedule.IsZero()
 		switch {
 		case scheduled && p.Schedule.Choices != 30:
@@ -36,14 +36,14 @@ func TestSchedulesAreTried(t *testing.T) {
 			}
 		}
 	}
-	if alone < 400/10 || len(depths) != 4 || combined < several/4 || combined > 3*several/4 || single < r.SystematicTotal {
+	if alone < 1000/10 || len(depths) != 4 || combined < several/4 || combined > 3*several/4 || single < r.SystematicTotal {
 		t.Errorf("%d schedules without faults, %d depths, %d of %d plans with several faults, %d single faults of %d", alone, len(depths), combined, several, single, r.SystematicTotal)
 	}
 	if r.Systematic != r.SystematicTotal || r.Schedules < alone+combined {
 		t.Errorf("%s; at least %d schedules", r.Tried(), alone+combined)
 	}
-	again, _ := played(sim.Options{Runs: 400})
-	for n := range 400 {
+	again, _ := played(sim.Options{Runs: 1000})
+	for n := range 1000 {
 		if a, b := w.played[n], again.played[n]; a.Schedule != b.Schedule || !slices.Equal(a.Faults, b.Faults) {
 			t.Fatalf("run %d: %+v %q, then %+v %q", n, a.Schedule, a.Faults, b.Schedule, b.Faults)
 		}

@@ -137,6 +137,7 @@ type candidates struct {
 	newest      map[string]int64 // the revision of the last write of each resource
 	received    map[received]reached
 	watched     map[received]int // the step of the last watch
+	waited      wait             // of the event of the step
 	relevant    map[string]bool  // resources, by relevantResources
 	step        int              // the step that the candidates are for
 	distance    int              // what the step adds to the ranks of its faults
@@ -255,6 +256,7 @@ func (c *candidates) atEvent(s *history.Step) {
 		return
 	}
 	f.Kind = fault.KindLag
+	c.waited = c.waitOf(s)
 	c.vary(0, f, c.pace.lengthsOf(f.Kind))
 	f.Kind = fault.KindRelist
 	c.vary(1, f, c.pace.lengthsOf(f.Kind))

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/bits"
+	"time"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
@@ -57,7 +58,7 @@ func (c *candidates) changesNothing(f fault.Fault) bool {
 	if !onlyHolds(f.Kind) && !partition || f.Until != "" || f.Kind == fault.KindPause && isReplica(f.Actor) {
 		return false
 	}
-	if f.Kind == fault.KindLag && c.hasWaited(f) {
+	if f.Kind == fault.KindLag && c.waited.exceeds(f) {
 		return true
 	}
 	held := &c.run.Steps[c.step]
@@ -91,23 +92,37 @@ func (c *candidates) changesNothing(f fault.Fault) bool {
 	return true
 }
 
-// hasWaited reports whether the event of the step arrived so early before it was delivered that a hold from its arrival on would be over: it waited
-// behind another event, or for its actor.
-func (c *candidates) hasWaited(f fault.Fault) bool {
-	event := &c.run.Steps[c.step]
+// wait is how long an event waited behind another one, or for its actor, between its arrival and its delivery.
+type wait struct {
+	writes int
+	time   time.Duration
+	quiet  bool // nothing else could happen for a while
+}
+
+// waitOf returns how long the event of the step has waited.
+func (c *candidates) waitOf(event *history.Step) wait {
 	arrived := c.watched[received{event.Actor, event.Resource}]
 	for _, cause := range event.Causes {
 		arrived = max(arrived, cause)
 	}
-	writes := 0
-	for n := arrived + 1; n < c.step; n++ {
+	w := wait{time: event.At - c.run.Steps[arrived].At}
+	for n := arrived + 1; n < event.N; n++ {
 		s := &c.run.Steps[n]
-		if s.Kind == history.Time && f.For == 0 && f.Writes == 0 {
-			return true
-		}
+		w.quiet = w.quiet || s.Kind == history.Time
 		if s.Wrote() {
-			writes++
+			w.writes++
 		}
 	}
-	return f.Writes > 0 && writes >= f.Writes || f.For > 0 && event.At-c.run.Steps[arrived].At >= f.For
+	return w
+}
+
+// exceeds reports whether a hold of the fault from the arrival of the event on would be over.
+func (w wait) exceeds(f fault.Fault) bool {
+	switch {
+	case f.Writes > 0:
+		return w.writes >= f.Writes
+	case f.For > 0:
+		return w.time >= f.For
+	}
+	return w.quiet
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -65,6 +66,9 @@ func (s *search) judge(ctx context.Context, found failedRun) error {
 	s.known[key] = append(s.known[key], f)
 	s.result.Failures = append(s.result.Failures, f)
 	s.result.Failure = s.result.Failures[0]
+	if s.options.KeepGoing && s.options.Budget > 0 {
+		s.judged.until = s.options.Now().Add(s.options.Budget / failureShare)
+	}
 	for _, improve := range []func(context.Context, *Failure) error{s.shrink, s.raise, s.illustrate} {
 		if err == nil && !found.out.Final {
 			err = improve(ctx, f)
@@ -188,8 +192,20 @@ func (s *search) playAll(ctx context.Context, plans []Plan) ([]*Outcome, error) 
 	return outs, err
 }
 
-// judged is the failure that a search repeats and shrinks: how many runs there were when it was found (0: none), and how many repeats.
-type judged struct{ run, repeats int }
+// failureShare limits the time to shrink one failure, and to raise its rate, to this part of the budget of a search that keeps going: a race whose
+// violation takes half a minute would take a third of it.
+const failureShare = 10
+
+// judged is the failure that a search repeats and shrinks.
+type judged struct {
+	run, repeats int       // how many runs there were when it was found (0: none), and how many repeats
+	until        time.Time // no more repeats shrink it or raise its rate; zero: there is no such limit
+}
+
+// improvedEnough reports whether no time is left to shrink a failure or to raise its rate.
+func (s *search) improvedEnough() bool {
+	return s.outOfTime() || !s.judged.until.IsZero() && s.options.Now().After(s.judged.until)
+}
 
 // reportRepeats reports that so many more runs repeated a failure.
 func (s *search) reportRepeats(more int) {

@@ -42,7 +42,7 @@ func (s *search) raise(ctx context.Context, f *Failure) error {
 		r := &repeats{plan: p, like: f.Run}
 		d := raises(r.Tally, found)
 		for ; d.repeats > 0; d = raises(r.Tally, found) {
-			if f.ShrinkRuns >= last || ctx.Err() != nil || s.outOfTime() {
+			if f.ShrinkRuns >= last || ctx.Err() != nil || s.improvedEnough() {
 				d = decision{}
 				break
 			}

@@ -212,6 +212,27 @@ func TestRepeatsBudget(t *testing.T) {
 	}
 }
 
+// TestFailureShare: a search that keeps going spends a tenth of its budget to raise the rate of a failure, and one that ends with it has no such limit.
+func TestFailureShare(t *testing.T) {
+	for keepGoing, most := range map[bool]time.Duration{true: 13 * time.Minute, false: time.Hour} { // with the repeats that decide whether it reproduces
+		now, n := time.Unix(0, 0), 0
+		w := &toy{odd: true, breaks: func(p sim.Plan) bool {
+			if len(p.Faults) == 0 || p.Faults[0].Kind != fault.KindLag {
+				return false
+			}
+			now = now.Add(20 * time.Second)
+			n++
+			return n%5 == 1
+		}}
+		first := []sim.Plan{{Seed: 1, Faults: parse(t, "lag actor=a resource=pods object=default/p1 nth=1")}}
+		r := search(t, w, sim.Options{Runs: 4, Budget: 50 * time.Minute, KeepGoing: keepGoing, Live: true, First: first, Now: func() time.Time { return now }})
+		took := now.Sub(time.Unix(0, 0))
+		if len(r.Failures) != 1 || r.Failures[0].ShrinkRuns < 15 || took > most || !keepGoing && took < 20*time.Minute {
+			t.Errorf("keeps going: %v, took %s: %+v", keepGoing, took, r.Failures)
+		}
+	}
+}
+
 // TestInterruptedRepeats: a failure whose repeats are interrupted is listed.
 func TestInterruptedRepeats(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -119,7 +119,7 @@ func (s *search) accepts(ctx context.Context, f *Failure, found, smaller *repeat
 // stopsShrinking reports whether a failure is shrunk no further. A search that continues afterwards keeps to its
 // budget.
 func (s *search) stopsShrinking(ctx context.Context, f *Failure) bool {
-	return f.ShrinkRuns >= maxShrinkRuns || ctx.Err() != nil || s.options.KeepGoing && s.outOfTime()
+	return f.ShrinkRuns >= maxShrinkRuns || ctx.Err() != nil || s.options.KeepGoing && s.improvedEnough()
 }
 
 // dropUnfired removes the faults that fired in none of the runs that failed, if the failure then reproduces.

@@ -6,14 +6,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/proxy"
+	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
 // idleClientOf returns a client of a run whose program does not exist, and whose listener no request reaches.
@@ -227,4 +232,33 @@ func TestUserMeetsRecreation(t *testing.T) {
 	answered.Code, other.Name, read.Verb = 200, "copy-b", "get"
 	equal(t, "a write without an answer", true, userWrites([]history.Step{answered, write}, o))
 	equal(t, "others", false, userWrites([]history.Step{answered, other, read}, o))
+}
+
+// TestManifestBeforeAnswer: the manifest of an object is known while the user's create is on its way. Clients may observe the object before the user
+// receives the answer, and a fault that creates it again then needs the manifest. A rejected create leaves what was known before.
+func TestManifestBeforeAnswer(t *testing.T) {
+	o := history.Object{Resource: "pods", Namespace: "default", Name: "copy-a"}
+	pod := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "copy-a", "namespace": "default"}}
+	create := &scenario.Step{Kind: scenario.Create, Objects: []map[string]any{pod}}
+	inRun(t, copyScenario, func(r *testRun) {
+		r.created, r.userDeleted = map[history.Object][]byte{}, map[history.Object]bool{}
+		var sent []byte
+		user, err := dynamic.NewForConfig(&rest.Config{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+			sent = r.created[o]
+			return nil, errors.New("no API server")
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.user = user
+		for _, deleted := range []bool{false, true} {
+			r.userDeleted[o] = deleted
+			if err := r.step(create); err == nil {
+				t.Error("the create was not rejected")
+			}
+			equal(t, "when the request was sent", true, strings.Contains(string(sent), `"copy-a"`))
+			equal(t, "afterwards", "", string(r.created[o]))
+			equal(t, "deleted", deleted, r.userDeleted[o])
+		}
+	})
 }

@@ -164,24 +164,30 @@ func (r *run) editsByUser(o history.Object) (edits []inject.Edit) {
 	return edits
 }
 
-// noteCreated records the manifest of an object that the user has created or applied.
-func (r *run) noteCreated(u *unstructured.Unstructured) {
+// noteCreated records the manifest of an object that the user creates or applies, until forget is called.
+func (r *run) noteCreated(u *unstructured.Unstructured) (forget func()) {
 	kind := u.GroupVersionKind()
 	m, err := r.harness.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
-		return
+		return func() {}
 	}
 	body, err := json.Marshal(u.Object)
 	if err != nil {
-		return
+		return func() {}
 	}
 	o := objectIn(m.Resource, m.Scope.Name() == meta.RESTScopeNameNamespace, u.GetNamespace(), u.GetName())
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.created[o] == nil || r.userDeleted[o] { // a later apply is an edit
+	before, deleted := r.created[o], r.userDeleted[o]
+	if before == nil || deleted { // a later apply is an edit
 		r.created[o] = body
 	}
 	delete(r.userDeleted, o)
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.created[o], r.userDeleted[o] = before, deleted
+	}
 }
 
 // noteDeleted records that the user deletes an object: it is not created again.

@@ -85,15 +85,14 @@ func (r *run) step(s *scenario.Step) (err error) {
 	case scenario.Apply, scenario.Create:
 		for _, o := range s.Objects {
 			u := &unstructured.Unstructured{Object: o}
+			forget := r.noteCreated(u) // a client may observe the object, and so cause a fault, before the answer is received
 			if s.Kind == scenario.Apply {
 				err = apply(r.ctx, r.user, r.harness.mapper, u)
 			} else {
 				err = r.create(u)
 			}
-			if err == nil {
-				r.noteCreated(u)
-			}
 			if err != nil {
+				forget()
 				break
 			}
 		}

@@ -252,12 +252,16 @@ func TestManifestBeforeAnswer(t *testing.T) {
 		}
 		r.user = user
 		for _, deleted := range []bool{false, true} {
-			r.userDeleted[o] = deleted
+			old := map[bool]string{true: `{"of": "the deleted one"}`}[deleted]
+			r.created[o], r.userDeleted[o] = []byte(old), deleted
+			if old == "" {
+				r.created[o] = nil
+			}
 			if err := r.step(create); err == nil {
 				t.Error("the create was not rejected")
 			}
 			equal(t, "when the request was sent", true, strings.Contains(string(sent), `"copy-a"`))
-			equal(t, "afterwards", "", string(r.created[o]))
+			equal(t, "afterwards", old, string(r.created[o]))
 			equal(t, "deleted", deleted, r.userDeleted[o])
 		}
 	})

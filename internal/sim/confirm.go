@@ -192,7 +192,7 @@ func (s *search) playAll(ctx context.Context, plans []Plan) ([]*Outcome, error) 
 	return outs, err
 }
 
-// failureShare limits the time to shrink one failure, and to raise its rate, to this part of the budget of a search that keeps going: a race whose
+// failureShare limits the time to shrink one failure, and to raise its rate, to about this part of the budget of a search that keeps going: a race whose
 // violation takes half a minute would take a third of it.
 const failureShare = 10
 

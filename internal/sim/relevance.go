@@ -83,7 +83,7 @@ func (c *candidates) changesNothing(f fault.Fault) bool {
 			if s.Kind == history.Request && s.IsWrite() {
 				return false
 			}
-		case s.Kind == history.Frame && f.Kind == fault.KindLag && s.Resource == held.Resource && !acted && !isReplica(f.Actor):
+		case s.Kind == history.Frame && f.Kind == fault.KindLag && s.Resource == held.Resource && s.Stream == held.Stream && !acted && !isReplica(f.Actor):
 			depends[n] = true // it waits behind the late event, and follows it as it would without the fault
 		case s.Kind == history.Frame, s.Kind == history.Request, s.Kind == history.Answer:
 			return false
@@ -99,8 +99,11 @@ type wait struct {
 	quiet  bool // nothing else could happen for a while
 }
 
-// waitOf returns how long the event of the step has waited.
+// waitOf returns how long the event of the step has waited. If its write is not in the record, nothing is known about that.
 func (c *candidates) waitOf(event *history.Step) wait {
+	if len(event.Causes) == 0 {
+		return wait{}
+	}
 	arrived := c.watched[received{event.Actor, event.Resource}]
 	for _, cause := range event.Causes {
 		arrived = max(arrived, cause)
@@ -109,7 +112,7 @@ func (c *candidates) waitOf(event *history.Step) wait {
 	for n := arrived + 1; n < event.N; n++ {
 		s := &c.run.Steps[n]
 		w.quiet = w.quiet || s.Kind == history.Time
-		if s.Wrote() {
+		if s.Wrote() && !history.Bookkeeping(s.Resource) { // these end no hold
 			w.writes++
 		}
 	}

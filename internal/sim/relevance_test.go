@@ -158,8 +158,10 @@ func TestIdleLag(t *testing.T) {
 	}
 	second := event
 	second.Name = "q"
-	other := event
-	other.Resource = "secrets"
+	other, another := event, second
+	other.Resource, another.Stream = "secrets", 7
+	lease := write("l")
+	lease.Resource = "leases.coordination.k8s.io"
 	quiet := history.Step{Kind: history.Time, At: time.Hour}
 	start, crash := history.Step{Kind: history.Start}, history.Step{Kind: history.Crash, Fault: "crash-after actor=c"}
 	watch := history.Step{Kind: history.Request, Verb: "watch", Object: history.Object{Resource: "configmaps"}, Code: 200}
@@ -174,7 +176,8 @@ func TestIdleLag(t *testing.T) {
 		{"another write", fault.Fault{}, 1, []history.Step{event, write("a"), quiet, write("b")}, false},
 		{"an event behind it", fault.Fault{}, 1, []history.Step{event, second, because(write("a"), 2), quiet, write("b")}, true},
 		{"an event after a write because of it", fault.Fault{}, 1, []history.Step{event, because(write("a"), 1), second, quiet, write("b")}, false},
-		{"an event of another watch", fault.Fault{}, 1, []history.Step{event, other, because(write("a"), 1), quiet, write("b")}, false},
+		{"an event of a second watch of the resource", fault.Fault{}, 1, []history.Step{event, another, because(write("a"), 1), quiet, write("b")}, false},
+		{"an event of another resource", fault.Fault{}, 1, []history.Step{event, other, because(write("a"), 1), quiet, write("b")}, false},
 		{"a watch", fault.Fault{}, 1, []history.Step{event, watch, because(write("a"), 1), quiet, write("b")}, true},
 		{"a crash because of it", fault.Fault{}, 1, []history.Step{event, because(write("a"), 1), because(crash, 1), start, because(write("b"), 4), quiet, write("b")}, true},
 		{"another crash", fault.Fault{}, 1, []history.Step{event, because(write("a"), 1), crash, start, because(write("b"), 4), quiet, write("b")}, false},
@@ -182,6 +185,8 @@ func TestIdleLag(t *testing.T) {
 		{"it waited, but not since its watch", fault.Fault{}, 4, []history.Step{write("p"), quiet, watch, because(event, 1), write("a")}, false},
 		{"it came at once", fault.Fault{}, 2, []history.Step{write("p"), because(event, 1), write("a")}, false},
 		{"it has waited for one write", fault.Fault{Writes: 1}, 3, []history.Step{write("p"), write("a"), because(event, 1), write("b")}, true},
+		{"it has waited for a Lease", fault.Fault{Writes: 1}, 3, []history.Step{write("p"), lease, because(event, 1), write("b")}, false},
+		{"its write is not in the record", fault.Fault{Writes: 1}, 3, []history.Step{write("p"), write("a"), event, write("b")}, false},
 		{"but not for two", fault.Fault{Writes: 2}, 3, []history.Step{write("p"), write("a"), because(event, 1), write("b")}, false},
 		{"it has waited for 40 s", fault.Fault{For: 40 * time.Second}, 2, []history.Step{write("p"), at(40*time.Second, because(event, 1)), at(time.Minute, write("a"))}, true},
 		{"but not longer", fault.Fault{For: 6 * time.Minute}, 2, []history.Step{write("p"), at(40*time.Second, because(event, 1)), at(time.Minute, write("a"))}, false},

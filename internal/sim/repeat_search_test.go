@@ -233,6 +233,26 @@ func TestFailureShare(t *testing.T) {
 	}
 }
 
+// TestShareOfShrinking: it stops shrinking a failure then, too.
+func TestShareOfShrinking(t *testing.T) {
+	for keepGoing, want := range map[bool]func(faults int) bool{
+		true: func(faults int) bool { return faults > 1 }, false: func(faults int) bool { return faults == 1 },
+	} {
+		now := time.Unix(0, 0)
+		w := &toy{breaks: func(p sim.Plan) bool {
+			if len(p.Faults) > 0 {
+				now = now.Add(2 * time.Minute)
+			}
+			return has(p, fault.KindLag, "default/p1")
+		}}
+		first := []sim.Plan{{Seed: 1, Faults: parse(t, "lag actor=a resource=pods object=default/p0 nth=1", "lag actor=a resource=pods object=default/p1 nth=1", "lag actor=a resource=pods object=default/p2 nth=1")}}
+		r := search(t, w, sim.Options{Runs: 4, Budget: 50 * time.Minute, KeepGoing: keepGoing, Live: true, First: first, Now: func() time.Time { return now }})
+		if len(r.Failures) != 1 || !want(len(r.Failures[0].Plan.Faults)) {
+			t.Errorf("keeps going: %v: %+v", keepGoing, r.Failures)
+		}
+	}
+}
+
 // TestInterruptedRepeats: a failure whose repeats are interrupted is listed.
 func TestInterruptedRepeats(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

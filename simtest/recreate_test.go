@@ -9,15 +9,21 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
+	"github.com/rehearse-k8s/rehearse/internal/inject"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 	"github.com/rehearse-k8s/rehearse/simtest"
 )
@@ -164,6 +170,61 @@ func TestRecreate(t *testing.T) {
 			again, _, _ := playParents(t, c.do, parent(finalizers...), c.faults...)
 			if n, differs := history.Diverged(out.Run, again.Run); differs {
 				t.Errorf("the run does not repeat: step %d", n)
+			}
+		})
+	}
+}
+
+// TestRecreationWithoutManifest: the API accepts an object again whose manifest is not known, because it is older than the run, and the new one has the
+// content of the old one.
+func TestRecreationWithoutManifest(t *testing.T) {
+	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	named := metav1.ObjectMeta{Namespace: "default", Name: "o"}
+	for resource, o := range map[string]simtest.Object{
+		"batch/v1/jobs":  &batchv1.Job{ObjectMeta: named, Spec: batchv1.JobSpec{Template: template, Completions: ptr.To[int32](2), Parallelism: ptr.To[int32](2)}},
+		"/v1/pods":       &corev1.Pod{ObjectMeta: named, Spec: template.Spec},
+		"/v1/services":   &corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}},
+		"/v1/configmaps": &corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{"a": "b"}},
+		"apps/v1/replicasets": &appsv1.ReplicaSet{ObjectMeta: named, Spec: appsv1.ReplicaSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{Containers: template.Spec.Containers}},
+		}},
+	} {
+		simtest.Play(t, simtest.Options{}, sim.Plan{}, func(w *simtest.World) {
+			ctx, parts := context.Background(), strings.Split(resource, "/") // a context of the test is outside of the run's bubble
+			client, err := dynamic.NewForConfig(w.Config())
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects := client.Resource(schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]}).Namespace("default")
+			w.Create(o)
+			old, err := objects.Get(ctx, "o", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := objects.Delete(ctx, "o", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
+				t.Fatal(err)
+			}
+			again := &unstructured.Unstructured{}
+			if err := again.UnmarshalJSON(inject.Recreation(nil, nil, old).Body); err != nil {
+				t.Fatal(err)
+			}
+			created, err := objects.Create(ctx, again, metav1.CreateOptions{})
+			if err != nil {
+				t.Errorf("%s: %v", resource, err)
+				return
+			}
+			old.SetUID(created.GetUID()) // the rest is the same, with the new UID in the place of the old one
+			for _, u := range []*unstructured.Unstructured{old, created} {
+				for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "labels", "generation"} {
+					unstructured.RemoveNestedField(u.Object, "metadata", field)
+				}
+				unstructured.RemoveNestedField(u.Object, "spec", "selector", "matchLabels", "batch.kubernetes.io/controller-uid")
+				unstructured.RemoveNestedField(u.Object, "spec", "template", "metadata", "labels", "batch.kubernetes.io/controller-uid")
+				unstructured.RemoveNestedField(u.Object, "spec", "template", "metadata", "labels", "controller-uid")
+			}
+			if !equality.Semantic.DeepEqual(old.Object, created.Object) {
+				t.Errorf("%s: %v\nbefore: %v", resource, created.Object, old.Object)
 			}
 		})
 	}

@@ -18,11 +18,12 @@ type Edit struct{ Before, After map[string]any }
 //
 // created is the body of the request by which the user created the object, and edits are the user's later writes to it, in
 // their order. The new object has that content: what controllers have written to the old one is gone. If the body is
-// not known, because the object is older than the run, the new object has the content of the old one, without its status.
+// not known, because the object is older than the run, the new object has the content of the old one, without its status and
+// without what the API server has generated from its UID.
 func Recreation(created []byte, edits []Edit, old *unstructured.Unstructured) Interference {
 	content := unstructured.Unstructured{}
 	if len(created) == 0 || content.UnmarshalJSON(created) != nil {
-		content, edits = unstructured.Unstructured{Object: old.Object}, nil
+		content, edits = unstructured.Unstructured{Object: withoutValue(old.Object, string(old.GetUID()))}, nil
 	}
 	object := content.Object
 	for _, e := range edits {
@@ -63,6 +64,21 @@ func withoutDefaults(object map[string]any, old *unstructured.Unstructured) map[
 		}
 	}
 	return history.Merged(object, map[string]any{"metadata": map[string]any{"labels": patch}})
+}
+
+// withoutValue returns an object without the fields that have this value, at any depth: the API server rejects a Job whose selector and labels contain
+// the UID of another Job (pkg/registry/batch/job, generateSelector). Elements of lists stay.
+func withoutValue(object map[string]any, value string) map[string]any {
+	without := make(map[string]any, len(object))
+	for key, field := range object {
+		if child, ok := field.(map[string]any); ok {
+			field = withoutValue(child, value)
+		}
+		if field != value {
+			without[key] = field
+		}
+	}
+	return without
 }
 
 // Collection is the garbage collector of a run that has none. Like that of a cluster, it deletes the objects whose owners

@@ -190,29 +190,28 @@ func TestRecreationWithoutManifest(t *testing.T) {
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{Containers: template.Spec.Containers}},
 		}},
 	} {
-		simtest.Play(t, simtest.Options{}, sim.Plan{}, func(w *simtest.World) {
+		out := simtest.Play(t, simtest.Options{}, sim.Plan{}, func(w *simtest.World) {
 			ctx, parts := context.Background(), strings.Split(resource, "/") // a context of the test is outside of the run's bubble
 			client, err := dynamic.NewForConfig(w.Config())
 			if err != nil {
-				t.Fatal(err)
+				w.Fatalf("%v", err)
 			}
 			objects := client.Resource(schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]}).Namespace("default")
 			w.Create(o)
 			old, err := objects.Get(ctx, "o", metav1.GetOptions{})
 			if err != nil {
-				t.Fatal(err)
+				w.Fatalf("%v", err)
 			}
 			if err := objects.Delete(ctx, "o", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
-				t.Fatal(err)
+				w.Fatalf("%v", err)
 			}
 			again := &unstructured.Unstructured{}
 			if err := again.UnmarshalJSON(inject.Recreation(nil, nil, old).Body); err != nil {
-				t.Fatal(err)
+				w.Fatalf("%v", err)
 			}
 			created, err := objects.Create(ctx, again, metav1.CreateOptions{})
 			if err != nil {
-				t.Errorf("%s: %v", resource, err)
-				return
+				w.Fatalf("%v", err)
 			}
 			old.SetUID(created.GetUID()) // the rest is the same, with the new UID in the place of the old one
 			for _, u := range []*unstructured.Unstructured{old, created} {
@@ -224,9 +223,12 @@ func TestRecreationWithoutManifest(t *testing.T) {
 				unstructured.RemoveNestedField(u.Object, "spec", "template", "metadata", "labels", "controller-uid")
 			}
 			if !equality.Semantic.DeepEqual(old.Object, created.Object) {
-				t.Errorf("%s: %v\nbefore: %v", resource, created.Object, old.Object)
+				w.Fatalf("%v\nbefore: %v", created.Object, old.Object)
 			}
 		})
+		if out.Run.Failure != nil {
+			t.Errorf("%s: %s", resource, out.Run.Failure.Message)
+		}
 	}
 }
 

@@ -251,18 +251,14 @@ func TestManifestBeforeAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.user = user
-		for _, deleted := range []bool{false, true} {
-			old := map[bool]string{true: `{"of": "the deleted one"}`}[deleted]
-			r.created[o], r.userDeleted[o] = []byte(old), deleted
-			if old == "" {
-				r.created[o] = nil
-			}
+		for _, old := range [][]byte{nil, []byte(`{"of": "a deleted one"}`)} {
+			r.created[o], r.userDeleted[o] = old, old != nil
 			if err := r.step(create); err == nil {
 				t.Error("the create was not rejected")
 			}
 			equal(t, "when the request was sent", true, strings.Contains(string(sent), `"copy-a"`))
-			equal(t, "afterwards", old, string(r.created[o]))
-			equal(t, "deleted", deleted, r.userDeleted[o])
+			equal(t, "afterwards", string(old), string(r.created[o]))
+			equal(t, "deleted", old != nil, r.userDeleted[o])
 		}
 	})
 }

@@ -192,8 +192,8 @@ func (s *search) playAll(ctx context.Context, plans []Plan) ([]*Outcome, error) 
 	return outs, err
 }
 
-// failureShare limits the time to shrink one failure, and to raise its rate, to about this part of the budget of a search that keeps going: a race whose
-// violation takes half a minute would take a third of it.
+// failureShare divides the budget of a search that keeps going: about one such part is the most that it spends to shrink one failure and to raise its
+// rate. A race whose violation takes half a minute would otherwise take a third of the budget.
 const failureShare = 10
 
 // judged is the failure that a search repeats and shrinks.

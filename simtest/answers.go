@@ -8,17 +8,19 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/store"
 	"github.com/rehearse-k8s/rehearse/internal/wire"
 )
 
-// The runs of one test have long prefixes in common: the same request, in the same state of the
-// world, in the same second. The API server processes it once; its answer and its writes are
-// cached and repeated in the other runs, which saves half of the work of a search.
+// The runs of one test have much in common: the same request, in the same state of what it depends
+// on, in the same second. The API server processes it once; its answer and its writes are cached
+// and repeated in the other runs, which saves more than half of the work of a search.
 //
 // That is correct only if the answer depends on nothing but the run's world. Other requests
-// are always sent to the server: see cacheable.
+// are always sent to the server: see cacheable. The flag -simtest.ask turns the cache off.
 
 // served is a request that the API has answered.
 type served struct {
@@ -84,7 +86,7 @@ func (w *World) served(p *parked) *served {
 	asked := w.server.do(func(x *exchange) {
 		w.fill(x, p)
 		if cached {
-			q = w.question(x)
+			q = w.question(x, p)
 			if s = w.server.answers.get(q); s != nil {
 				x.known = true
 			}
@@ -128,7 +130,7 @@ func (w *World) served(p *parked) *served {
 }
 
 // question returns the key of the answer to a request.
-func (w *World) question(x *exchange) question {
+func (w *World) question(x *exchange, p *parked) question {
 	var h maphash.Hash
 	h.SetSeed(hashSeed)
 	text := func(s string) {
@@ -146,7 +148,34 @@ func (w *World) question(x *exchange) question {
 	}
 	maphash.WriteComparable(&h, x.names)
 	_, _ = h.Write(x.body)
-	return question{seed: w.plan.Seed, past: w.truth.WritesHash(), request: h.Sum64(), second: w.clock.now().Unix()}
+	q := question{seed: w.plan.Seed, past: w.truth.WritesHash(), request: h.Sum64()}
+	if c := &p.call; w.concernsOne(c) {
+		q.past = w.truth.HashFor(c.Resource, c.Namespace, c.Name)
+	}
+	if p.call.Verb != "get" && p.call.Verb != "list" {
+		q.second = w.clock.now().Unix()
+	}
+	return q
+}
+
+// concernsOne reports whether the answer to a request depends on no other object of the request's resource.
+// A write in the group rbac may: the API compares a role with those that the user already has. So may a
+// policy whose parameters are objects of the resource. Cluster-wide objects are left out, because the API
+// compares some kinds with each other, such as PriorityClasses, of which one is the default.
+func (w *World) concernsOne(c *wire.Call) bool {
+	switch c.Verb {
+	case "create", "get", "update", "patch", "delete":
+	default:
+		return false
+	}
+	return c.Namespace != "" && (c.Name != "" || c.GenerateName != "") &&
+		!strings.HasSuffix(c.Resource, ".rbac.authorization.k8s.io") && !slices.ContainsFunc(policies, w.truth.Written)
+}
+
+// policies are the resources that validate or change the objects of others.
+var policies = []schema.GroupResource{
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"},
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"},
 }
 
 // uncacheable are the resources for which the answer depends on more than the run's world:

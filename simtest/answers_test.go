@@ -1,38 +1,112 @@
 package simtest
 
 import (
+	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/sim"
 )
 
-// TestCachedAnswers runs a search twice, without and with the cache of the server's answers: each
-// run takes the same steps.
+// TestCachedAnswers runs searches twice, without and with the cache of the server's answers: each
+// run has the same record, with the same UIDs and revisions.
 func TestCachedAnswers(t *testing.T) {
-	test := func(w *World) {
-		w.Kubelet()
-		for n := range 2 {
-			w.Create(&corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{GenerateName: "p-"},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: fmt.Sprint("image:", n)}}},
-			})
+	t.Run("pods", func(t *testing.T) {
+		comparesCache(t, func(w *World) {
+			w.Kubelet()
+			for n := range 2 {
+				w.Create(simplePod(metav1.ObjectMeta{GenerateName: "p-"}, fmt.Sprint("image:", n)))
+			}
+			w.Settle()
+			for _, pod := range w.View().List("pods") {
+				w.Delete(pod)
+			}
+		})
+	})
+	// Which pod the quota rejects depends on the order of the others, and a pod that is created again
+	// has another UID, which the controller writes.
+	t.Run("a quota, and pods created again", func(t *testing.T) {
+		comparesCache(t, func(w *World) {
+			w.AllowDifferentOutcomes()
+			quota := &corev1.ResourceQuota{
+				ObjectMeta: metav1.ObjectMeta{Name: "two-pods"},
+				Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("2")}},
+			}
+			w.Create(quota)
+			quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}
+			w.Update(quota, "status")
+			w.Controller("pods", podPerConfigMap)
+			for _, name := range []string{"a", "b", "c"} {
+				w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			}
+			w.Settle()
+			for _, pod := range w.View().List("pods") {
+				w.Delete(pod)
+			}
+			w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "d"}})
+		})
+	})
+}
+
+func simplePod(meta metav1.ObjectMeta, image string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: image}}}}
+}
+
+// podPerConfigMap is a controller that creates a pod for each ConfigMap, unless the API rejects it, and
+// writes the pod's UID into the ConfigMap.
+func podPerConfigMap(ctx context.Context, config *rest.Config) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	sync := func(o any) {
+		c := o.(*corev1.ConfigMap).DeepCopy()
+		pod, err := client.CoreV1().Pods(c.Namespace).Create(ctx, simplePod(metav1.ObjectMeta{Name: c.Name}, "image"), metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			pod, err = client.CoreV1().Pods(c.Namespace).Get(ctx, c.Name, metav1.GetOptions{})
 		}
-		w.Settle()
-		for _, pod := range w.View().List("pods") {
-			w.Delete(pod)
+		if err == nil && c.Data["pod"] != string(pod.UID) {
+			c.Data = map[string]string{"pod": string(pod.UID)}
+			_, _ = client.CoreV1().ConfigMaps(c.Namespace).Update(ctx, c, metav1.UpdateOptions{})
 		}
 	}
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: sync, UpdateFunc: func(_, o any) { sync(o) }}
+	if _, err := factory.Core().V1().ConfigMaps().Informer().AddEventHandler(handler); err != nil {
+		return err
+	}
+	factory.Start(ctx.Done())
+	<-ctx.Done()
+	factory.Shutdown()
+	return nil
+}
+
+// comparesCache runs a search without and with the cache.
+func comparesCache(t *testing.T, test func(w *World)) {
+	t.Helper()
 	search := func(ask string) (runs []*history.Run) {
 		must(t, flag.Set("simtest.ask", ask))
+		defer func() { must(t, flag.Set("simtest.ask", "false")) }()
 		p, err := newPlayer(t, Options{}, test)
 		must(t, err)
-		r, err := sim.Search(t.Context(), p, sim.Options{Seed: 3, Runs: 150, Progress: func(_ *sim.Result, out *sim.Outcome) { runs = append(runs, out.Run) }})
+		r, err := sim.Search(t.Context(), p, sim.Options{Seed: 3, Runs: 150, Progress: func(_ *sim.Result, out *sim.Outcome) {
+			runs = append(runs, out.Run)
+		}})
 		must(t, err)
 		if r.Failure != nil {
 			t.Fatal(r.Failure.Run.Failure)
@@ -66,5 +140,93 @@ func TestCachedAnswers(t *testing.T) {
 		if step, diverged := history.Diverged(asked[n], remembered[n]); diverged {
 			t.Fatalf("run %d with faults %q differs at step %d:\nserver %s\ncache  %s", n, asked[n].Faults, step, stepText(asked[n], step), stepText(remembered[n], step))
 		}
+		for i := range asked[n].Steps {
+			server, err := json.Marshal(asked[n].Steps[i])
+			must(t, err)
+			cached, err := json.Marshal(remembered[n].Steps[i])
+			must(t, err)
+			if string(server) != string(cached) {
+				t.Fatalf("run %d with faults %q differs at step %d:\nserver %s\ncache  %s", n, asked[n].Faults, i, server, cached)
+			}
+		}
+	}
+}
+
+// TestAnswersDependOn plays two tests that end with the same request after as many writes, in the same second.
+// The answer of the first is repeated in the second only if it does not depend on what they wrote.
+func TestAnswersDependOn(t *testing.T) {
+	pod := func(name string) *corev1.Pod { return simplePod(metav1.ObjectMeta{Name: name}, "image") }
+	pods := func(w *World, names ...string) {
+		for _, name := range names {
+			if name, deleted := strings.CutPrefix(name, "-"); deleted {
+				w.Delete(pod(name))
+			} else {
+				w.Create(pod(name))
+			}
+		}
+	}
+	quota := func(w *World, pods string) {
+		hard := corev1.ResourceList{corev1.ResourcePods: resource.MustParse(pods)}
+		q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "pods"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
+		w.Create(q)
+		q.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}
+		w.Update(q, "status")
+	}
+	configMap := func(w *World, value string) {
+		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Data: map[string]string{"first": value}}
+		w.Create(c)
+		w.Patch(c, types.MergePatchType, `{"data":{"second":"1"}}`)
+	}
+	priority := func(w *World, first string) {
+		class := func(name string, global bool) *schedulingv1.PriorityClass {
+			return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: 1, GlobalDefault: global}
+		}
+		w.Create(class(first, first == "default"))
+		w.Create(class("other", true))
+	}
+	for _, c := range []struct {
+		name          string
+		first, second func(w *World)
+		want          int // answers of the second test that are those of the first
+	}{
+		{"the object", func(w *World) { configMap(w, "1") }, func(w *World) { configMap(w, "2") }, 0},
+		{"objects of another resource", func(w *World) { quota(w, "2"); pods(w, "a") }, func(w *World) { quota(w, "3"); pods(w, "a") }, 0},
+		{"an earlier object of that name", func(w *World) { pods(w, "b", "-b", "a") }, func(w *World) { pods(w, "a", "-a", "a") }, 0},
+		{"other cluster-wide objects", func(w *World) { priority(w, "usual") }, func(w *World) { priority(w, "default") }, 0},
+		{"not on other objects of the resource", func(w *World) { pods(w, "a", "b", "c") }, func(w *World) { pods(w, "b", "a", "c") }, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := theServer()
+			must(t, err)
+			play := func(ask string, test func(w *World)) (end string, hits int) {
+				must(t, flag.Set("simtest.ask", ask))
+				defer func() { must(t, flag.Set("simtest.ask", "false")) }()
+				before := s.answers.hits
+				out := Play(t, Options{}, sim.Plan{Seed: 1}, func(w *World) {
+					defer func() {
+						for _, resource := range []string{"configmaps", "pods", "priorityclasses.scheduling.k8s.io", "resourcequotas"} {
+							for _, o := range w.View().List(resource) {
+								end += fmt.Sprintln(o.Object)
+							}
+						}
+					}()
+					test(w)
+				})
+				if out.Run.Failure != nil {
+					end += out.Run.Failure.Message
+				}
+				return end, s.answers.hits - before
+			}
+			s.answers.forget()
+			want, _ := play("true", c.second)
+			play("false", c.first)
+			got, hits := play("false", c.second)
+			if got != want {
+				t.Errorf("the second test ends with\n%s\nwithout the cache\n%s", got, want)
+			}
+			if hits != c.want {
+				t.Errorf("%d answers of the first test were repeated in the second, want %d", hits, c.want)
+			}
+		})
 	}
 }

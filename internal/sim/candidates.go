@@ -27,7 +27,7 @@ func faultsOf(found []ranked) []fault.Fault {
 // findCandidates returns the candidates with their ranks and steps, in the order of the run. If wanted is not nil, it returns only those
 // at wanted steps.
 func findCandidates(run *history.Run, patterns []fault.Fault, pace Pace, wanted func(step int) bool) []ranked {
-	c := candidates{run: run, patterns: patterns, pace: pace, ofKind: map[fault.Kind][]fault.Fault{}, seen: map[fault.Fault]bool{}, last: map[string]int{}, created: map[string]bool{}, written: map[string]int{}, newest: map[string]int64{}, received: map[received]reached{}, watched: map[received]int{}, randomNames: map[string]bool{}, counts: counts{}, untilCrash: untilCrashOf(run), relevant: relevantResources(run), similar: map[place]int{}}
+	c := candidates{run: run, patterns: patterns, pace: pace, ofKind: map[fault.Kind][]fault.Fault{}, last: map[string]int{}, created: map[string]bool{}, written: map[string]int{}, newest: map[string]int64{}, received: map[received]reached{}, watched: map[received]int{}, randomNames: map[string]bool{}, counts: counts{}, untilCrash: untilCrashOf(run), relevant: relevantResources(run), similar: map[place]int{}}
 	for _, p := range patterns {
 		if p.For != 0 || p.Writes != 0 || p.Until != "" {
 			c.lengths = append(c.lengths, fault.Fault{For: p.For, Writes: p.Writes, Until: p.Until, UntilRevision: p.UntilRevision})
@@ -53,6 +53,7 @@ func findCandidates(run *history.Run, patterns []fault.Fault, pace Pace, wanted 
 		if n > 0 { // a list is sent before its answer is received
 			c.observe(&run.Steps[n-1])
 		}
+		c.ofStep = len(c.found)
 		c.step, c.distance, c.unwanted = n, c.distanceOf(s), wanted != nil && !wanted(n)
 		if !slices.Contains(c.controllers, s.Actor) || pace.randomNames && history.Bookkeeping(s.Resource) { // real processes write many of these
 			continue
@@ -67,7 +68,7 @@ func findCandidates(run *history.Run, patterns []fault.Fault, pace Pace, wanted 
 			c.atRead(s)
 		}
 	}
-	if wanted == nil { // these are at several steps
+	if c.ofStep = 0; wanted == nil { // these are at several steps
 		for _, p := range patterns {
 			c.atNth(p)
 		}
@@ -131,8 +132,8 @@ type candidates struct {
 	randomNames map[string]bool // objects whose names differ between runs
 	targets     targets
 	counts      counts
-	seen        map[fault.Fault]bool
 	found       []ranked
+	ofStep      int              // how many of found are of earlier steps
 	written     map[string]int   // the number of writes of each resource up to the step
 	newest      map[string]int64 // the revision of the last write of each resource
 	received    map[received]reached
@@ -148,14 +149,19 @@ type candidates struct {
 
 func (c *candidates) add(rank int, f fault.Fault) {
 	f.Nth = c.counts.of(f)
-	if fault.Allowed(c.patternsOf(f.Kind), f) && !c.seen[f] {
-		c.seen[f] = true
+	if fault.Allowed(c.patternsOf(f.Kind), f) && !c.isFound(f) {
 		r := ranked{Fault: f, rank: rank + c.distance, step: c.step, kind: rank}
 		if c.changesNothing(f) {
 			r.postpone()
 		}
 		c.found = append(c.found, r)
 	}
+}
+
+// isFound reports whether a fault is a candidate of the current step already. It cannot be one of an earlier step,
+// because its number differs.
+func (c *candidates) isFound(f fault.Fault) bool {
+	return slices.ContainsFunc(c.found[c.ofStep:], func(r ranked) bool { return r.Fault == f })
 }
 
 // patternsOf returns the patterns that may allow faults of a kind.

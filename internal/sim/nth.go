@@ -25,8 +25,7 @@ func (c *candidates) atNth(p fault.Fault) {
 		for n, l := range lengths {
 			f := p
 			f.For, f.Writes = l.For, l.Writes
-			if !c.seen[f] {
-				c.seen[f] = true
+			if !c.isFound(f) {
 				c.found = append(c.found, ranked{Fault: f, rank: n, kind: n})
 			}
 		}

@@ -52,7 +52,8 @@ type Objects struct {
 	revision int64             // of the last write taken
 	entries  map[string]*entry
 	sorted   map[string][]*unstructured.Unstructured // by resource; emptied at each write
-	writes   uint64                                  // hash of all writes, in order
+	deleted  map[string]int                          // by key: how often the run deleted the object
+	past     past
 }
 
 type entry struct {
@@ -72,7 +73,7 @@ type Write struct {
 
 // NewObjects returns the objects of a run that starts at a revision with the initial objects.
 func NewObjects(o ObjectsOptions, revision int64, initial []Write) *Objects {
-	objects := &Objects{o: o, start: revision, revision: revision, initial: map[string]*entry{}, sorted: map[string][]*unstructured.Unstructured{}}
+	objects := &Objects{o: o, start: revision, revision: revision, initial: map[string]*entry{}, deleted: map[string]int{}, sorted: map[string][]*unstructured.Unstructured{}}
 	for _, w := range initial {
 		objects.initial[w.Key] = &entry{revision: w.Revision, value: w.Value}
 	}
@@ -95,9 +96,6 @@ func (c Change) Deleted() bool { return c.after == nil }
 // Revision is the revision of the last write taken.
 func (o *Objects) Revision() int64 { return o.revision }
 
-// WritesHash differs for two runs whose writes differ in any byte or in their order.
-func (o *Objects) WritesHash() uint64 { return o.writes }
-
 // Take applies one write. The caller passes each write once, in the order of revisions.
 func (o *Objects) Take(w Write) Change {
 	c := Change{Key: w.Key, Revision: w.Revision, before: o.entries[w.Key]}
@@ -107,7 +105,11 @@ func (o *Objects) Take(w Write) Change {
 	if w.Value != nil {
 		c.after = &entry{revision: w.Revision, value: w.Value}
 	}
-	o.writes = hashWrite(o.writes, w.Key, w.Value)
+	if w.Value == nil {
+		o.deleted[w.Key]++
+	}
+	resource, _ := o.o.Resources.ResourceOf(w.Key)
+	o.past.take(resource, w)
 	o.apply(c)
 	return c
 }
@@ -158,14 +160,19 @@ func (o *Objects) List(resource string) []*unstructured.Unstructured {
 
 // Get implements invariant.View.
 func (o *Objects) Get(resource, namespace, name string) *unstructured.Unstructured {
+	if e := o.entries[o.keyOf(resource, namespace, name)]; e != nil {
+		return o.decode(e)
+	}
+	return nil
+}
+
+// keyOf returns the key under which an object of a resource such as "pods" or "jobs.batch" is stored.
+func (o *Objects) keyOf(resource, namespace, name string) string {
 	key := o.directory(resource)
 	if namespace != "" {
 		key += namespace + "/"
 	}
-	if e := o.entries[key+name]; e != nil {
-		return o.decode(e)
-	}
-	return nil
+	return key + name
 }
 
 // directory is the key prefix of a resource such as "pods" or "jobs.batch"; "" if the API does not

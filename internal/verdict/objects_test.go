@@ -189,3 +189,52 @@ func TestHashes(t *testing.T) {
 		t.Error("the same state has different hashes")
 	}
 }
+
+// byPrefix are two resources, "pods" and "quotas".
+type byPrefix struct{}
+
+func (byPrefix) Directory(resource schema.GroupResource) string { return "/" + resource.Resource + "/" }
+
+func (byPrefix) ResourceOf(key string) (schema.GroupResource, bool) {
+	_, rest, _ := strings.Cut(key, "/")
+	resource, _, _ := strings.Cut(rest, "/")
+	return schema.GroupResource{Resource: resource}, true
+}
+
+// TestHashFor: HashFor depends only on what the answer to a request for pod a can depend on.
+func TestHashFor(t *testing.T) {
+	hash := func(writes string) uint64 {
+		start := []verdict.Write{{Key: "/quotas/n/q", Value: []byte("0"), Revision: 1}}
+		o := verdict.NewObjects(verdict.ObjectsOptions{Resources: byPrefix{}}, 1, start)
+		for n, w := range strings.Fields(writes) {
+			key, value, _ := strings.Cut(w, "=")
+			write := verdict.Write{Key: "/" + key, Revision: int64(n + 2)}
+			if value != "" {
+				write.Value = []byte(value)
+			}
+			o.Take(write)
+		}
+		if !o.Written(schema.GroupResource{Resource: "quotas"}) || o.Written(schema.GroupResource{Resource: "nodes"}) {
+			t.Error("it started with a quota and without nodes")
+		}
+		return o.HashFor("pods", "n", "a")
+	}
+	base := hash("pods/n/a=1 pods/n/b=1 pods/n/c=1 quotas/n/q=1")
+	if hash("pods/n/a=1 pods/n/c=1 pods/n/b=1 quotas/n/q=1") != base || hash("pods/n/a=1 pods/n/c=2 pods/n/c= quotas/n/q=1") != base {
+		t.Error("other pods change the hash")
+	}
+	for _, other := range []string{
+		"pods/n/a=2 pods/n/b=1 pods/n/c=1 quotas/n/q=1",            // another content
+		"pods/n/b=1 pods/n/a=1 pods/n/c=1 quotas/n/q=1",            // another revision
+		"pods/n/b=1 pods/n/c=1 pods/n/d=1 quotas/n/q=1",            // it does not exist
+		"pods/n/a=1 pods/n/b=1 pods/n/c=1 quotas/n/q=2",            // another quota
+		"pods/n/a=1 pods/n/b=1 quotas/n/q=1 pods/n/c=1",            // the quota at another revision
+		"pods/n/a=1 pods/n/b=1 pods/n/c=1 quotas/n/q=1 pods/n/d=1", // another write
+		"pods/n/b=1 pods/n/a= pods/n/c=1 quotas/n/q=1",             // it was deleted
+		"pods/n/a=1 quotas/n/q=0 quotas/n/q=0 quotas/n/q=1",        // more writes of the quota
+	} {
+		if hash(other) == base {
+			t.Errorf("%s: the same hash", other)
+		}
+	}
+}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/store"
 	"github.com/rehearse-k8s/rehearse/internal/wire"
@@ -149,7 +147,7 @@ func (w *World) question(x *exchange, p *parked) question {
 	maphash.WriteComparable(&h, x.names)
 	_, _ = h.Write(x.body)
 	q := question{seed: w.plan.Seed, past: w.truth.WritesHash(), request: h.Sum64()}
-	if c := &p.call; w.concernsOne(c) {
+	if c := &p.call; concernsOne(c) {
 		q.past = w.truth.HashFor(c.Resource, c.Namespace, c.Name)
 	}
 	if p.call.Verb != "get" && p.call.Verb != "list" {
@@ -159,23 +157,15 @@ func (w *World) question(x *exchange, p *parked) question {
 }
 
 // concernsOne reports whether the answer to a request depends on no other object of the request's resource.
-// A write in the group rbac may: the API compares a role with those that the user already has. So may a
-// policy whose parameters are objects of the resource. Cluster-wide objects are left out, because the API
-// compares some kinds with each other, such as PriorityClasses, of which one is the default.
-func (w *World) concernsOne(c *wire.Call) bool {
+// In the group rbac it may: the API compares a role with those that the user already has. Cluster-wide objects
+// are left out, because the API compares some kinds with each other.
+func concernsOne(c *wire.Call) bool {
 	switch c.Verb {
 	case "create", "get", "update", "patch", "delete":
 	default:
 		return false
 	}
-	return c.Namespace != "" && (c.Name != "" || c.GenerateName != "") &&
-		!strings.HasSuffix(c.Resource, ".rbac.authorization.k8s.io") && !slices.ContainsFunc(policies, w.truth.Written)
-}
-
-// policies are the resources that validate or change the objects of others.
-var policies = []schema.GroupResource{
-	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"},
-	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"},
+	return c.Namespace != "" && (c.Name != "" || c.GenerateName != "") && !strings.HasSuffix(c.Resource, ".rbac.authorization.k8s.io")
 }
 
 // uncacheable are the resources for which the answer depends on more than the run's world:

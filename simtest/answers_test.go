@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -38,27 +37,24 @@ func TestCachedAnswers(t *testing.T) {
 			}
 		})
 	})
-	// Which pod the quota rejects depends on the order of the others, and a pod that is created again
-	// has another UID, which the controller writes.
-	t.Run("a quota, and pods created again", func(t *testing.T) {
+	// Which pods the API rejects depends on when the namespace is deleted, and a pod that is created again has
+	// another UID, which the controller writes.
+	t.Run("a namespace is deleted, and pods are created again", func(t *testing.T) {
 		comparesCache(t, func(w *World) {
 			w.AllowDifferentOutcomes()
-			quota := &corev1.ResourceQuota{
-				ObjectMeta: metav1.ObjectMeta{Name: "two-pods"},
-				Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("2")}},
-			}
-			w.Create(quota)
-			quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}
-			w.Update(quota, "status")
+			w.Disable("Deleted") // no controller removes the namespace
 			w.Controller("pods", podPerConfigMap)
-			for _, name := range []string{"a", "b", "c"} {
-				w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+			w.Create(namespace)
+			for _, name := range []string{"a", "b"} {
+				w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}})
 			}
+			w.Delete(namespace)
 			w.Settle()
 			for _, pod := range w.View().List("pods") {
 				w.Delete(pod)
 			}
-			w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "d"}})
+			w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}})
 		})
 	})
 }
@@ -165,12 +161,15 @@ func TestAnswersDependOn(t *testing.T) {
 			}
 		}
 	}
-	quota := func(w *World, pods string) {
-		hard := corev1.ResourceList{corev1.ResourcePods: resource.MustParse(pods)}
-		q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "pods"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
-		w.Create(q)
-		q.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}
-		w.Update(q, "status")
+	inNamespace := func(w *World, deleted bool) {
+		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+		w.Create(n)
+		if deleted {
+			w.Delete(n) // no controller removes it
+		} else {
+			w.Patch(n, types.MergePatchType, `{"metadata":{"labels":{"a":"b"}}}`)
+		}
+		w.Create(simplePod(metav1.ObjectMeta{Namespace: "n", Name: "a"}, "image"))
 	}
 	configMap := func(w *World, value string) {
 		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Data: map[string]string{"first": value}}
@@ -190,7 +189,7 @@ func TestAnswersDependOn(t *testing.T) {
 		want          int // answers of the second test that are those of the first
 	}{
 		{"the object", func(w *World) { configMap(w, "1") }, func(w *World) { configMap(w, "2") }, 0},
-		{"objects of another resource", func(w *World) { quota(w, "2"); pods(w, "a") }, func(w *World) { quota(w, "3"); pods(w, "a") }, 0},
+		{"objects of another resource", func(w *World) { inNamespace(w, false) }, func(w *World) { inNamespace(w, true) }, 1}, // the namespace
 		{"an earlier object of that name", func(w *World) { pods(w, "b", "-b", "a") }, func(w *World) { pods(w, "a", "-a", "a") }, 0},
 		{"other cluster-wide objects", func(w *World) { priority(w, "usual") }, func(w *World) { priority(w, "default") }, 0},
 		{"not on other objects of the resource", func(w *World) { pods(w, "a", "b", "c") }, func(w *World) { pods(w, "b", "a", "c") }, 1},
@@ -204,7 +203,7 @@ func TestAnswersDependOn(t *testing.T) {
 				before := s.answers.hits
 				out := Play(t, Options{}, sim.Plan{Seed: 1}, func(w *World) {
 					defer func() {
-						for _, resource := range []string{"configmaps", "pods", "priorityclasses.scheduling.k8s.io", "resourcequotas"} {
+						for _, resource := range []string{"configmaps", "pods", "namespaces", "priorityclasses.scheduling.k8s.io"} {
 							for _, o := range w.View().List(resource) {
 								end += fmt.Sprintln(o.Object)
 							}

@@ -749,5 +749,8 @@ func playOn(ctx context.Context, world World, p Plan) (*Outcome, error) {
 		return nil, err
 	}
 	out.Plan = p
+	if f := rejectedRecreation(out.Run, p.Faults); f != nil {
+		out.Unmet, out.Run.Failure = append(out.Unmet, *f), nil
+	}
 	return out, nil
 }

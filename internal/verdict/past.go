@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"hash/maphash"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -13,8 +12,6 @@ type past struct {
 	all   uint64                          // every write, in order
 	by    map[schema.GroupResource]uint64 // the writes of one resource and their revisions, in order
 	total uint64                          // sum of by
-
-	started map[schema.GroupResource]bool // whether the run started with objects of a resource, as far as asked
 }
 
 func (p *past) take(resource schema.GroupResource, w Write) {
@@ -32,8 +29,8 @@ func (p *past) take(resource schema.GroupResource, w Write) {
 func (o *Objects) WritesHash() uint64 { return o.past.all }
 
 // HashFor differs for two runs that the API server can distinguish when it answers a request for one object:
-// in the object itself, in the number of writes so far, or in any write of another resource, such as a quota
-// or a role. It is the same for two runs in which other objects of the object's resource were written in
+// in the object itself, in the number of writes so far, or in any write of another resource, such as the
+// object's namespace. It is the same for two runs in which other objects of the object's resource were written in
 // another order. A name of "" is that of an object that does not exist yet.
 func (o *Objects) HashFor(resource, namespace, name string) uint64 {
 	var h maphash.Hash
@@ -50,23 +47,4 @@ func (o *Objects) HashFor(resource, namespace, name string) uint64 {
 		_, _ = h.Write(e.value)
 	}
 	return h.Sum64()
-}
-
-// Written reports whether the run has written an object of a resource, or started with one.
-func (o *Objects) Written(resource schema.GroupResource) bool {
-	if o.past.by[resource] != 0 {
-		return true
-	}
-	started, known := o.past.started[resource]
-	if !known {
-		directory := o.o.Resources.Directory(resource)
-		for key := range o.initial {
-			started = started || directory != "" && strings.HasPrefix(key, directory)
-		}
-		if o.past.started == nil {
-			o.past.started = map[schema.GroupResource]bool{}
-		}
-		o.past.started[resource] = started
-	}
-	return started
 }

@@ -203,24 +203,24 @@ func (w *World) lastOtherWrite(since, quiet time.Duration) time.Duration {
 func (w *World) finalRules() verdict.Final {
 	f := verdict.Final{Eventually: w.eventually, Timeout: verdict.DifferenceTimeout(endTimeout, w.plan.Periodic), Learn: w.plan.Learn, Exempt: w.plan.Exempt, Policy: w.policy}
 	if w.plan.Expect != nil {
-		f.Baseline = w.compareToBaseline
+		f.Baseline = func() error { return w.compare(w.config.matching, w.plan.Expect) }
 	}
 	if w.plan.Generations != nil {
-		f.Generations = func() error { return w.plan.Generations(w.truth.State(w.policy.Ignore...)) }
+		f.Generations = func() error { return w.compare(w.config.observed, w.plan.Generations) }
 	}
 	return f
 }
 
-// compareToBaseline compares the state with that of the runs without faults. It caches the hashes
-// of matching states, because most runs end in the state of an earlier run.
-func (w *World) compareToBaseline() error {
+// compare compares the state with that of the runs without faults. It keeps the hashes of states in
+// which there is no difference, because most runs end in the state of an earlier run.
+func (w *World) compare(same map[uint64]bool, difference func(verdict.State) error) error {
 	hash := w.truth.StateHash()
-	if w.config.matching[hash] {
+	if same[hash] {
 		return nil
 	}
-	err := w.plan.Expect(w.truth.State(w.policy.Ignore...))
+	err := difference(w.truth.State(w.policy.Ignore...))
 	if err == nil {
-		w.config.matching[hash] = true
+		same[hash] = true
 	}
 	return err
 }

@@ -112,13 +112,14 @@ type settings struct {
 	Options
 	scheme   *runtime.Scheme
 	matching map[uint64]bool // hashes of final states that match the baseline
+	observed map[uint64]bool // and of those in which no controller lags behind the generation of its objects
 }
 
 func (o Options) settings() *settings {
 	if o.seed == 0 {
 		o.seed = 1
 	}
-	s := &settings{Options: o, scheme: o.scheme, matching: map[uint64]bool{}}
+	s := &settings{Options: o, scheme: o.scheme, matching: map[uint64]bool{}, observed: map[uint64]bool{}}
 	if s.scheme == nil {
 		s.scheme = scheme.Scheme
 	}

@@ -139,24 +139,33 @@ func (s *saver) optional(r resource, err error) error {
 	return nil
 }
 
+// list writes the objects of one kind. While it writes a page, the server prepares the next one.
 func (s *saver) list(ctx context.Context, client dynamic.ResourceInterface, r resource, fields string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	opts := metav1.ListOptions{Limit: s.PageSize, FieldSelector: fields}
 	if k := r.groupKind(); k != namespaceKind && k != snapshot.CRD {
 		opts.LabelSelector = s.Selector
 	}
 	selection, revision, warned := opts, "", false
+	next := request(ctx, client, opts)
 	for done := 0; ; {
-		page, err := client.List(ctx, opts)
+		answer := <-next
+		page, err := answer.page, answer.err
 		if token := expired(err); token != "" && token != opts.Continue {
 			if !warned {
 				s.Warn("listing %s took so long that its first objects are older than its last ones", r.GroupResource())
 			}
 			warned = true
 			opts.Continue = token
+			next = request(ctx, client, opts)
 			continue
 		}
 		if err != nil {
 			return err
+		}
+		if opts.Continue = page.GetContinue(); opts.Continue != "" {
+			next = request(ctx, client, opts)
 		}
 		for i := range page.Items {
 			if err := s.write(r, &page.Items[i]); err != nil {
@@ -174,13 +183,29 @@ func (s *saver) list(ctx context.Context, client dynamic.ResourceInterface, r re
 		if revision == "" {
 			revision = page.GetResourceVersion()
 		}
-		if opts.Continue = page.GetContinue(); opts.Continue == "" {
+		if opts.Continue == "" {
 			if s.listed != nil {
 				s.listed(r, client, selection, revision)
 			}
 			return nil
 		}
 	}
+}
+
+// listAnswer is one page of a list.
+type listAnswer struct {
+	page *unstructured.UnstructuredList
+	err  error
+}
+
+// request requests one page of a list, and does not wait for it.
+func request(ctx context.Context, client dynamic.ResourceInterface, opts metav1.ListOptions) <-chan listAnswer {
+	answer := make(chan listAnswer, 1)
+	go func() {
+		page, err := client.List(ctx, opts)
+		answer <- listAnswer{page, err}
+	}()
+	return answer
 }
 
 // expired returns the token with which a list continues after its revision was compacted, at the newest revision.

@@ -39,7 +39,7 @@ const memoryLimit = 768 << 20
 // allocates stays reachable.
 func relaxGC() {
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetGCPercent(400)
+		debug.SetGCPercent(800)
 		debug.SetMemoryLimit(memoryLimit)
 	}
 }

@@ -47,6 +47,7 @@ type World struct {
 	observeUntil time.Duration
 	broken       error // the world could not be built
 	faults       *fault.Plan
+	chance       chance
 	truth        *verdict.Objects
 	record       *history.Run
 	start        time.Time

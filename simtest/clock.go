@@ -22,9 +22,9 @@ func (c *outsideClock) now() time.Time { return time.Unix(0, c.nanoseconds.Load(
 // step, each such draw would change all later numbers.
 //
 // To seed the source takes as long as a thousand draws, so it is seeded once for many steps, of which each has
-// its part of the sequence, and again if somebody has drawn from it meanwhile.
+// its part of the sequence, and again if a goroutine has drawn from it meanwhile.
 type chance struct {
-	twin rand.Source // in the state that math/rand has, unless somebody has drawn from it
+	twin rand.Source // in the state that math/rand has, unless a goroutine has drawn from it
 	step int         // for which both were set; 0: for none
 }
 

@@ -43,12 +43,12 @@ func (w *World) reseed(keys ...string) {
 	}
 	if c.step == 0 || step <= c.step || step/stepsPerSeed != c.step/stepsPerSeed || rand.Int63() != c.twin.Int63() {
 		n := w.draw([]string{strconv.Itoa(step / stepsPerSeed)})
-		seed(n)
 		if c.twin == nil {
 			c.twin = rand.NewSource(n)
 		} else {
 			c.twin.Seed(n)
 		}
+		seed(n) // last, so that a goroutine of the server has little time to draw
 		c.skip(step % stepsPerSeed * drawsPerStep)
 	} else {
 		c.skip((step-c.step)*drawsPerStep - 1)
@@ -68,7 +68,9 @@ func seed(n int64) {
 
 func (c *chance) skip(draws int) {
 	for range draws {
-		rand.Int63()
 		c.twin.Int63()
+	}
+	for range draws {
+		rand.Int63()
 	}
 }

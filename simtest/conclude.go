@@ -48,7 +48,7 @@ func (p *player) conclude(t testing.TB, r *sim.Result) {
 	}
 	t.Log(summary(r))
 	for _, p := range r.NoLongerApply {
-		t.Logf("a stored failure no longer applies: nothing meets one of its faults any more: %s", strings.Join(fault.Strings(p.Faults), "; "))
+		t.Logf("a stored failure no longer applies: one of its faults meets nothing any more, or cannot create an object again: %s", strings.Join(fault.Strings(p.Faults), "; "))
 	}
 	for _, e := range r.Unmatched {
 		if !e.Broad() {

@@ -3,8 +3,10 @@ package simtest
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
+	"github.com/rehearse-k8s/rehearse/fault"
 	"github.com/rehearse-k8s/rehearse/history"
 	"github.com/rehearse-k8s/rehearse/internal/verdict"
 	"github.com/rehearse-k8s/rehearse/invariant"
@@ -203,7 +205,11 @@ func (w *World) lastOtherWrite(since, quiet time.Duration) time.Duration {
 func (w *World) finalRules() verdict.Final {
 	f := verdict.Final{Eventually: w.eventually, Timeout: verdict.DifferenceTimeout(endTimeout, w.plan.Periodic), Learn: w.plan.Learn, Exempt: w.plan.Exempt, Policy: w.policy}
 	if w.plan.Expect != nil {
-		f.Baseline = func() error { return w.compare(w.config.matching, w.plan.Expect) }
+		matching := w.config.matching
+		if slices.ContainsFunc(w.plan.Faults, func(f fault.Fault) bool { return f.Kind == fault.KindRecreate }) {
+			matching = map[uint64]bool{} // more differences are accepted
+		}
+		f.Baseline = func() error { return w.compare(matching, w.plan.Expect) }
 	}
 	if w.plan.Generations != nil {
 		f.Generations = func() error { return w.compare(w.config.observed, w.plan.Generations) }

@@ -249,7 +249,7 @@ func (c *candidates) site(s *history.Step) fault.Fault {
 
 func (c *candidates) atEvent(s *history.Step) {
 	// No request depends on an event after the last request of its actor.
-	if c.last[s.Actor] < s.N {
+	if c.last[s.Actor] < s.N || s.Type == "ERROR" { // the error that ends a watch is not counted
 		return
 	}
 	defer c.expectCrash(s.N, len(c.found))

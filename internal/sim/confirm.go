@@ -158,7 +158,7 @@ func (s *search) repeat(ctx context.Context, r *repeats, n int) error {
 // count counts runs of the plan.
 func (s *search) count(r *repeats, outs []*Outcome) {
 	for _, out := range outs {
-		if out.Run.Failure == nil {
+		if out.Run.Failure == nil && !out.discarded {
 			s.remember(out)
 		}
 		if !verdict.SameFailure(r.like, out.Run) {

@@ -80,8 +80,8 @@ type Result struct {
 	Systematic, SystematicTotal, Random int
 	// Pairs of Random had two faults, and Larger had more.
 	Pairs, Larger int
-	// NotApplied is the number of runs in which a fault of the plan met no request and no event. They count neither as
-	// Systematic nor as Random.
+	// NotApplied is the number of runs in which a fault of the plan met no request and no event, or could not create an object
+	// again. They count neither as Systematic nor as Random.
 	NotApplied int
 	// NoLongerApply are the kept plans with such a fault: the controller does not do any more what the fault acts on.
 	NoLongerApply []Plan
@@ -666,6 +666,12 @@ func (s *search) account(ctx context.Context, out *Outcome) error {
 		s.result.Schedules++
 	}
 	s.countPlan(out)
+	if out.discarded {
+		if s.options.Progress != nil {
+			s.options.Progress(s.result, out)
+		}
+		return nil
+	}
 	for name, seen := range out.Seen {
 		s.result.Seen[name] = s.result.Seen[name] || seen
 	}
@@ -749,8 +755,6 @@ func playOn(ctx context.Context, world World, p Plan) (*Outcome, error) {
 		return nil, err
 	}
 	out.Plan = p
-	if f := rejectedRecreation(out.Run, p.Faults); f != nil {
-		out.Unmet, out.Run.Failure = append(out.Unmet, *f), nil
-	}
+	out.discardRejected()
 	return out, nil
 }

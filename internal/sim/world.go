@@ -90,6 +90,8 @@ type Outcome struct {
 
 	// Plan is set by the search.
 	Plan Plan
+
+	discarded bool // see discardRejected
 }
 
 // World plays plans, up to Options.Parallel at a time.

@@ -73,6 +73,23 @@ func TestEventBeforeCrash(t *testing.T) {
 	}
 }
 
+// TestNoFaultAtError: the error that ends a watch is not counted as an event, so the faults of two of them would be the same,
+// and would act on another event.
+func TestNoFaultAtError(t *testing.T) {
+	end := event
+	end.Type, end.Revision = "ERROR", 0
+	seen := map[fault.Fault]bool{}
+	for _, f := range findCandidates(runOf(event, end, end, write("a"), event, write("b")), fault.Any(fault.Legal), Virtual, nil) {
+		if f.Verb == "" && (f.step == 2 || f.step == 3) || seen[f.Fault] {
+			t.Errorf("step %d: %s", f.step, f.Fault)
+		}
+		seen[f.Fault] = true
+	}
+	if len(seen) < 10 {
+		t.Errorf("%d candidates", len(seen))
+	}
+}
+
 // TestWantedSteps: candidates at some steps are those of all candidates that are at these steps.
 func TestWantedSteps(t *testing.T) {
 	for _, name := range []string{"deployment-recreated", "job-off", "statefulset-off"} {

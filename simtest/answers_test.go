@@ -92,12 +92,18 @@ func podPerConfigMap(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
+// setAsk sets the flag -simtest.ask until the test ends.
+func setAsk(t *testing.T, value string) {
+	t.Helper()
+	must(t, flag.Set("simtest.ask", value))
+	t.Cleanup(func() { must(t, flag.Set("simtest.ask", "false")) })
+}
+
 // comparesCache runs a search without and with the cache.
 func comparesCache(t *testing.T, test func(w *World)) {
 	t.Helper()
 	search := func(ask string) (runs []*history.Run) {
-		must(t, flag.Set("simtest.ask", ask))
-		defer func() { must(t, flag.Set("simtest.ask", "false")) }()
+		setAsk(t, ask)
 		p, err := newPlayer(t, Options{}, test)
 		must(t, err)
 		r, err := sim.Search(t.Context(), p, sim.Options{Seed: 3, Runs: 150, Progress: func(_ *sim.Result, out *sim.Outcome) {
@@ -198,8 +204,7 @@ func TestAnswersDependOn(t *testing.T) {
 			s, err := theServer()
 			must(t, err)
 			play := func(ask string, test func(w *World)) (end string, hits int) {
-				must(t, flag.Set("simtest.ask", ask))
-				defer func() { must(t, flag.Set("simtest.ask", "false")) }()
+				setAsk(t, ask)
 				before := s.answers.hits
 				out := Play(t, Options{}, sim.Plan{Seed: 1}, func(w *World) {
 					defer func() {

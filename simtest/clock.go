@@ -38,7 +38,6 @@ func (w *World) reseed(keys ...string) {
 	c, step := &w.chance, len(w.record.Steps)
 	if len(keys) > 0 {
 		seed(w.draw(append([]string{strconv.Itoa(step)}, keys...)))
-		c.step = 0
 		return
 	}
 	if c.step == 0 || step <= c.step || step/stepsPerSeed != c.step/stepsPerSeed || rand.Int63() != c.twin.Int63() {

@@ -42,6 +42,11 @@ func TestRejectedRecreation(t *testing.T) {
 	if r.Failure != nil {
 		t.Error(r.Failure.Run.Failure)
 	}
+	for _, p := range r.Corpus {
+		if len(p.Faults) > 0 {
+			t.Errorf("later searches start from %s", p.Faults)
+		}
+	}
 	if rejected == 0 || r.NotApplied != rejected {
 		t.Errorf("%d creates were rejected, and %d runs do not count", rejected, r.NotApplied)
 	}

@@ -68,7 +68,8 @@ func findCandidates(run *history.Run, patterns []fault.Fault, pace Pace, wanted 
 			c.atRead(s)
 		}
 	}
-	if c.ofStep = 0; wanted == nil { // these are at several steps
+	if wanted == nil {
+		c.ofStep = 0 // the following are at several steps
 		for _, p := range patterns {
 			c.atNth(p)
 		}

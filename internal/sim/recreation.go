@@ -17,7 +17,8 @@ func (out *Outcome) discardRejected() {
 	}
 	for _, f := range out.Plan.Faults {
 		if f.Kind == fault.KindRecreate && isRejected(out.Run, f) {
-			out.Unmet, out.Run.Failure, out.discarded = append(out.Unmet, f), nil, true
+			out.discarded, out.Unmet = true, append(out.Unmet, f)
+			out.Run.Failure, out.Seen, out.Reports = nil, nil, nil
 			return
 		}
 	}

@@ -666,12 +666,6 @@ func (s *search) account(ctx context.Context, out *Outcome) error {
 		s.result.Schedules++
 	}
 	s.countPlan(out)
-	if out.discarded {
-		if s.options.Progress != nil {
-			s.options.Progress(s.result, out)
-		}
-		return nil
-	}
 	for name, seen := range out.Seen {
 		s.result.Seen[name] = s.result.Seen[name] || seen
 	}
@@ -687,6 +681,9 @@ func (s *search) account(ctx context.Context, out *Outcome) error {
 	if out.Run.Inconclusive != "" {
 		s.result.Stopped = out.Run.Inconclusive
 		return errStop
+	}
+	if out.discarded {
+		return nil
 	}
 	s.learnBehaviour(out)
 	if out.Run.Failure != nil {

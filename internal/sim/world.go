@@ -91,7 +91,7 @@ type Outcome struct {
 	// Plan is set by the search.
 	Plan Plan
 
-	discarded bool // see discardRejected
+	discarded bool // by discardRejected: the search learns nothing from the run
 }
 
 // World plays plans, up to Options.Parallel at a time.

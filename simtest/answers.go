@@ -147,8 +147,11 @@ func (w *World) question(x *exchange, p *parked) question {
 	maphash.WriteComparable(&h, x.names)
 	_, _ = h.Write(x.body)
 	q := question{seed: w.plan.Seed, past: w.truth.WritesHash(), request: h.Sum64()}
-	if c := &p.call; concernsOne(c) {
+	switch c := &p.call; {
+	case concernsOne(c):
 		q.past = w.truth.HashFor(c.Resource, c.Namespace, c.Name)
+	case c.Verb == "list":
+		q.past = w.truth.HashOf(c.Resource)
 	}
 	if p.call.Verb != "get" && p.call.Verb != "list" {
 		q.second = w.clock.now().Unix()

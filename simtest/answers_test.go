@@ -8,11 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -189,6 +192,33 @@ func TestAnswersDependOn(t *testing.T) {
 		w.Create(class(first, first == "default"))
 		w.Create(class("other", true))
 	}
+	configuration := func(name string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	podAfter := func(w *World, o Object) {
+		w.Create(o)
+		pods(w, "a")
+	}
+	job := func(name string) *batchv1.Job {
+		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		j.Spec.Template.Spec = simplePod(metav1.ObjectMeta{}, "image").Spec
+		j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+		return j
+	}
+	eviction := func(w *World, budgetOf string) {
+		p := pod("a")
+		p.Labels = map[string]string{"app": "a"}
+		w.Create(p)
+		p.Status.Phase = corev1.PodRunning // no budget protects a pending pod
+		w.Update(p, "status")
+		one := intstr.FromInt32(1)
+		w.Create(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": budgetOf}}}})
+		client, err := kubernetes.NewForConfig(w.Config())
+		must(t, err)
+		// An error is the answer 429.
+		_ = client.PolicyV1().Evictions("default").Evict(context.Background(), &policyv1.Eviction{ObjectMeta: p.ObjectMeta})
+	}
 	for _, c := range []struct {
 		name          string
 		first, second func(w *World)
@@ -198,6 +228,9 @@ func TestAnswersDependOn(t *testing.T) {
 		{"objects of another resource", func(w *World) { inNamespace(w, false) }, func(w *World) { inNamespace(w, true) }, 1}, // the namespace
 		{"an earlier object of that name", func(w *World) { pods(w, "b", "-b", "a") }, func(w *World) { pods(w, "a", "-a", "a") }, 0},
 		{"other cluster-wide objects", func(w *World) { priority(w, "usual") }, func(w *World) { priority(w, "default") }, 0},
+		{"a budget", func(w *World) { eviction(w, "b") }, func(w *World) { eviction(w, "a") }, 2},
+		{"objects of another resource, which admission could read", func(w *World) { podAfter(w, configuration("c")) }, func(w *World) { podAfter(w, configuration("d")) }, 0},
+		{"not on objects of a resource that is read alone", func(w *World) { podAfter(w, job("c")) }, func(w *World) { podAfter(w, job("d")) }, 1},
 		{"not on other objects of the resource", func(w *World) { pods(w, "a", "b", "c") }, func(w *World) { pods(w, "b", "a", "c") }, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

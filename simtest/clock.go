@@ -3,6 +3,7 @@ package simtest
 import (
 	"math/rand"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,8 +25,9 @@ func (c *outsideClock) now() time.Time { return time.Unix(0, c.nanoseconds.Load(
 // To seed the source takes as long as a thousand draws, so it is seeded once for many steps, of which each has
 // its part of the sequence, and again if a goroutine has drawn from it meanwhile.
 type chance struct {
-	twin rand.Source // in the state that math/rand has, unless a goroutine has drawn from it
-	step int         // for which both were set; 0: for none
+	step    int     // for which the state was set; 0: for none
+	numbers []int64 // the sequence since the source was seeded
+	at      int     // how many of them were drawn before the step
 }
 
 const (
@@ -40,19 +42,45 @@ func (w *World) reseed(keys ...string) {
 		seed(w.draw(append([]string{strconv.Itoa(step)}, keys...)))
 		return
 	}
-	if c.step == 0 || step <= c.step || step/stepsPerSeed != c.step/stepsPerSeed || rand.Int63() != c.twin.Int63() {
+	at := step % stepsPerSeed * drawsPerStep
+	if c.step == 0 || step <= c.step || step/stepsPerSeed != c.step/stepsPerSeed || rand.Int63() != c.numbers[c.at] {
 		n := w.draw([]string{strconv.Itoa(step / stepsPerSeed)})
-		if c.twin == nil {
-			c.twin = rand.NewSource(n)
-		} else {
-			c.twin.Seed(n)
-		}
+		c.numbers = sequences.of(n)
 		seed(n) // last, so that a goroutine of the server has little time to draw
-		c.skip(step % stepsPerSeed * drawsPerStep)
+		skip(at)
 	} else {
-		c.skip((step-c.step)*drawsPerStep - 1)
+		skip(at - c.at - 1)
 	}
-	c.step = step
+	c.step, c.at = step, at
+}
+
+// sequences are the first numbers of seeded sources. Runs of a search that begin alike have them in common.
+var sequences sequenceCache
+
+type sequenceCache struct {
+	mu     sync.Mutex
+	bySeed map[int64][]int64
+}
+
+// maxSequences is how many sequences are kept: 2 KiB each.
+const maxSequences = 4096
+
+func (c *sequenceCache) of(seed int64) []int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if numbers, ok := c.bySeed[seed]; ok {
+		return numbers
+	}
+	source := rand.NewSource(seed)
+	numbers := make([]int64, stepsPerSeed*drawsPerStep)
+	for i := range numbers {
+		numbers[i] = source.Int63()
+	}
+	if c.bySeed == nil || len(c.bySeed) >= maxSequences {
+		c.bySeed = map[int64][]int64{}
+	}
+	c.bySeed[seed] = numbers
+	return numbers
 }
 
 // draw returns a seed that depends on the run's seed and on keys.
@@ -65,10 +93,7 @@ func seed(n int64) {
 	rand.Seed(n)
 }
 
-func (c *chance) skip(draws int) {
-	for range draws {
-		c.twin.Int63()
-	}
+func skip(draws int) {
 	for range draws {
 		rand.Int63()
 	}

@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -135,22 +136,35 @@ func (w *World) urlOf(o Object, subresource, query string) string {
 // encode returns the object as a manifest. It omits the fields that only the API sets: their zero
 // values in Go types would otherwise be sent as the user's values.
 func (w *World) encode(o Object) []byte {
-	content, err := kruntime.DefaultUnstructuredConverter.ToUnstructured(o)
+	sent := o.DeepCopyObject().(Object)
+	sent.SetManagedFields(nil)
+	sent.SetCreationTimestamp(metav1.Time{})
+	data, err := json.Marshal(sent)
 	if err == nil {
-		if m, ok := content["metadata"].(map[string]any); ok {
-			delete(m, "creationTimestamp")
-			delete(m, "managedFields")
-		}
-		if s, ok := content["status"].(map[string]any); ok && len(s) == 0 {
-			delete(content, "status")
-		}
-		var data []byte
-		if data, err = json.Marshal(content); err == nil {
-			return data
-		}
+		data, err = withoutEmptyStatus(bytes.TrimSpace(data))
 	}
-	w.fatal("%s: %v", describe(o), err)
-	return nil
+	if err != nil {
+		w.fatal("%s: %v", describe(o), err)
+	}
+	return data
+}
+
+// withoutEmptyStatus removes the field status of an object if it is {}. Go types have it as the last field.
+func withoutEmptyStatus(object []byte) ([]byte, error) {
+	if rest, last := bytes.CutSuffix(object, []byte(`,"status":{}}`)); last {
+		return append(rest, '}'), nil
+	}
+	if !bytes.Contains(object, []byte(`"status":{}`)) {
+		return object, nil
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(object, &fields); err != nil {
+		return nil, err
+	}
+	if string(fields["status"]) == "{}" {
+		delete(fields, "status")
+	}
+	return json.Marshal(fields)
 }
 
 // send sends a write of the test function and replaces o by the answer.

@@ -190,35 +190,46 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// byPrefix are two resources, "pods" and "quotas".
+// byPrefix are the resources of the hash tests, each stored under its name.
 type byPrefix struct{}
 
-func (byPrefix) Directory(resource schema.GroupResource) string { return "/" + resource.Resource + "/" }
+func (byPrefix) Directory(resource schema.GroupResource) string {
+	if resource.Resource == "unknown" {
+		return ""
+	}
+	return "/" + resource.String() + "/"
+}
 
 func (byPrefix) ResourceOf(key string) (schema.GroupResource, bool) {
 	_, rest, _ := strings.Cut(key, "/")
-	resource, _, _ := strings.Cut(rest, "/")
-	return schema.GroupResource{Resource: resource}, true
+	resource, _, ok := strings.Cut(rest, "/")
+	return schema.ParseGroupResource(resource), ok
+}
+
+// afterWrites applies writes such as "pods/n/a=1 pods/n/b=", the second of which is a delete.
+func afterWrites(writes string) *verdict.Objects {
+	start := []verdict.Write{{Key: "/quotas/n/q", Value: []byte("0"), Revision: 1}}
+	o := verdict.NewObjects(verdict.ObjectsOptions{Resources: byPrefix{}}, 1, start)
+	for n, w := range strings.Fields(writes) {
+		key, value, _ := strings.Cut(w, "=")
+		write := verdict.Write{Key: "/" + key, Revision: int64(n + 2)}
+		if value != "" {
+			write.Value = []byte(value)
+		}
+		o.Take(write)
+	}
+	return o
 }
 
 // TestHashFor: HashFor depends only on what the answer to a request for pod a can depend on.
 func TestHashFor(t *testing.T) {
-	hash := func(writes string) uint64 {
-		start := []verdict.Write{{Key: "/quotas/n/q", Value: []byte("0"), Revision: 1}}
-		o := verdict.NewObjects(verdict.ObjectsOptions{Resources: byPrefix{}}, 1, start)
-		for n, w := range strings.Fields(writes) {
-			key, value, _ := strings.Cut(w, "=")
-			write := verdict.Write{Key: "/" + key, Revision: int64(n + 2)}
-			if value != "" {
-				write.Value = []byte(value)
-			}
-			o.Take(write)
-		}
-		return o.HashFor("pods", "n", "a")
-	}
+	hash := func(writes string) uint64 { return afterWrites(writes).HashFor("pods", "n", "a") }
 	base := hash("pods/n/a=1 pods/n/b=1 pods/n/c=1 quotas/n/q=1")
 	if hash("pods/n/a=1 pods/n/c=1 pods/n/b=1 quotas/n/q=1") != base || hash("pods/n/a=1 pods/n/c=2 pods/n/c= quotas/n/q=1") != base {
 		t.Error("other pods change the hash")
+	}
+	if hash("jobs.batch/n/j=1 pods/n/a=1 quotas/n/q=1") != hash("jobs.batch/n/k=2 pods/n/a=1 quotas/n/q=1") {
+		t.Error("jobs change the hash")
 	}
 	for _, other := range []string{
 		"pods/n/a=2 pods/n/b=1 pods/n/c=1 quotas/n/q=1",            // another content
@@ -233,5 +244,28 @@ func TestHashFor(t *testing.T) {
 		if hash(other) == base {
 			t.Errorf("%s: the same hash", other)
 		}
+	}
+}
+
+// TestHashOf: HashOf depends only on what the answer to a list of pods can depend on.
+func TestHashOf(t *testing.T) {
+	hash := func(writes string) uint64 { return afterWrites(writes).HashOf("pods") }
+	base := hash("pods/n/a=1 quotas/n/q=1 pods/n/b=1")
+	if hash("pods/n/a=1 jobs.batch/n/j=1 pods/n/b=1") != base {
+		t.Error("other resources change the hash")
+	}
+	for _, other := range []string{
+		"pods/n/a=1 quotas/n/q=1 pods/n/b=2",
+		"pods/n/b=1 quotas/n/q=1 pods/n/a=1",
+		"pods/n/a=1 pods/n/b=1 quotas/n/q=1",
+		"pods/n/a=1 quotas/n/q=1 pods/n/b=1 quotas/n/q=2",
+	} {
+		if hash(other) == base {
+			t.Errorf("%s: the same hash", other)
+		}
+	}
+	same := afterWrites("pods/n/a=1 quotas/n/q=1")
+	if same.HashOf("unknown") != same.WritesHash() || same.HashFor("unknown", "n", "a") != same.WritesHash() {
+		t.Error("the answer about a resource that is not served does not depend on all writes")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"sync"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/controller/podcache"
 	"github.com/rehearse-k8s/rehearse/internal/controller/stages"
 	"github.com/rehearse-k8s/rehearse/internal/resourcemetrics"
+	"github.com/rehearse-k8s/rehearse/internal/snapshot"
 	"github.com/rehearse-k8s/rehearse/internal/store"
 	"github.com/rehearse-k8s/rehearse/stage"
 )
@@ -52,6 +54,14 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if c.scheduler, err = schedulerSettings(o.SchedulerConfigFile); err != nil {
 		return nil, err
 	}
+	var content *snapshot.StoreReader
+	if o.StoreFile != "" {
+		var file io.Closer
+		if content, file, err = openStoreFile(o.StoreFile); err != nil {
+			return nil, err
+		}
+		defer file.Close()
+	}
 	if c.metrics, err = serveMetrics(o.MetricsAddress); err != nil {
 		return nil, err
 	}
@@ -68,12 +78,13 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c.server, err = apiserver.Start(base, apiserver.Options{
 		Dir: pki, Backend: backend, BindAddress: o.BindAddress, Port: o.Port, Version: o.Version, WatchCache: true,
 		Conversions: conversions(), ServiceIPRange: o.ServiceCIDR, ResourceMetrics: c.usage.Storages(),
-		Pods: pods.Transform,
+		Pods: pods.Transform, Content: content,
 		Settings: apiserver.Settings{
 			FeatureGates: o.FeatureGates, RuntimeConfig: o.RuntimeConfig, AdmissionPlugins: o.AdmissionPlugins,
 			AuditPolicyFile: o.AuditPolicyFile, AuditLogFile: o.AuditLogFile,
 		},
 	})
+	err = storeError(err, o)
 	if setting := (*apiserver.SettingError)(nil); errors.As(err, &setting) {
 		err = &UsageError{setting.Error()}
 	}

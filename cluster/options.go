@@ -77,6 +77,9 @@ type Options struct {
 	NodeLeaseDuration time.Duration
 	// HPASyncPeriod is how often the horizontal pod autoscaler reads metrics and scales. 0: 15 s.
 	HPASyncPeriod time.Duration
+	// StoreFile is a file that "rehearse snapshot save NAME.store" has written. The cluster begins with the content of that store: the same
+	// objects with the same UIDs. The new cluster's store must be empty. Empty: none.
+	StoreFile string
 	// BeforeControllers, if set, is called when the API server is ready and before controllers, scheduler and stage engine run
 	// and nodes are created, with the administrator's client configuration. Its error ends the start.
 	BeforeControllers func(context.Context, *rest.Config) error

@@ -25,6 +25,7 @@ type Backend interface {
 	getter(next generic.RESTOptionsGetter, watchCache bool) generic.RESTOptionsGetter
 	// run does the background work of the backend until the context ends.
 	run(context.Context)
+	content
 }
 
 // Memory stores objects in this process only.

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,18 +32,9 @@ type Etcd struct {
 // one line. Upstream's server would retry forever and report an exceeded deadline.
 func (e Etcd) Check(ctx context.Context) error {
 	servers := strings.Join(e.Servers, ", ")
-	info := transport.TLSInfo{CertFile: e.CertFile, KeyFile: e.KeyFile, TrustedCAFile: e.CAFile}
-	config := clientv3.Config{Endpoints: e.Servers, DialTimeout: answerTimeout, Logger: zap.NewNop()}
-	if e.CAFile != "" || e.CertFile != "" {
-		tls, err := info.ClientConfig()
-		if err != nil {
-			return fmt.Errorf("certificates for the etcd at %s: %w", servers, err)
-		}
-		config.TLS = tls
-	}
-	client, err := clientv3.New(config)
+	client, err := e.client()
 	if err != nil {
-		return fmt.Errorf("etcd at %s: %w", servers, err)
+		return err
 	}
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
@@ -55,6 +47,28 @@ func (e Etcd) Check(ctx context.Context) error {
 	}
 	return fmt.Errorf("etcd at %s: %w; check --etcd-servers, and --etcd-cafile, --etcd-certfile, --etcd-keyfile if it requires TLS", servers, err)
 }
+
+// client returns a client for all servers. It connects when it is used.
+func (e Etcd) client() (*clientv3.Client, error) {
+	servers := strings.Join(e.Servers, ", ")
+	info := transport.TLSInfo{CertFile: e.CertFile, KeyFile: e.KeyFile, TrustedCAFile: e.CAFile}
+	config := clientv3.Config{Endpoints: e.Servers, DialTimeout: answerTimeout, Logger: zap.NewNop()}
+	if e.CAFile != "" || e.CertFile != "" {
+		tls, err := info.ClientConfig()
+		if err != nil {
+			return nil, fmt.Errorf("certificates for the etcd at %s: %w", servers, err)
+		}
+		config.TLS = tls
+	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("etcd at %s: %w", servers, err)
+	}
+	return client, nil
+}
+
+// root is the prefix of all keys, without its last slash.
+func (e Etcd) root() string { return cmp.Or(strings.TrimSuffix(e.Prefix, "/"), storeRoot) }
 
 func (e Etcd) prepare(o *genericoptions.EtcdOptions) {
 	t := &o.StorageConfig.Transport

@@ -16,6 +16,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+
+	"github.com/rehearse-k8s/rehearse/internal/snapshot"
 )
 
 // Server is a running kube-apiserver.
@@ -47,6 +49,10 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	l, err := o.listen()
 	if err != nil {
+		return nil, err
+	}
+	if err := prepareContent(ctx, o); err != nil {
+		_ = l.Close()
 		return nil, err
 	}
 	s, prepare, err := build(ctx, o, l)
@@ -118,6 +124,7 @@ func build(ctx context.Context, o Options, l net.Listener) (*Server, func(contex
 			return nil, nil, err
 		}
 	}
+	chain.GenericAPIServer.Handler.NonGoRestfulMux.Handle(snapshot.StorePath, serveContent(o.Backend, o.Version))
 	prepared, err := chain.PrepareRun()
 	if err != nil {
 		return nil, nil, err

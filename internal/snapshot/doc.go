@@ -7,6 +7,8 @@
 // A recording is such a file with the changes of the objects after it: one document of KWOK's kind ResourcePatch for each change,
 // and a last document of kind RecordingEnd. Reader also reads recordings of KWOK, which have neither header nor end.
 //
+// A file of format Store has the keys and values of a whole store instead of objects, see StoreWriter and StoreReader.
+//
 // Rank orders the kinds such that a restore in the order of the file finds the objects that others require. LeaveOut decides
 // which objects a restore cannot use. Trim and Detach remove the fields that the API server sets. RelinkOwners and Relink
 // replace the UIDs of the saved objects by those of the created ones.

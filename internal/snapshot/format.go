@@ -27,14 +27,18 @@ type Format int
 const (
 	YAML      Format = iota // readable, one field per line
 	JSONLines               // compact, one object per line; faster to write and read
+	Store                   // the whole store of an API server; see StoreWriter
 )
 
-// FormatOf returns the format that the name of a file selects, and whether the file is compressed: NAME.jsonl is JSONLines and
-// every other name YAML; the suffix .gz selects compression.
+// FormatOf returns the format that the name of a file selects, and whether the file is compressed: NAME.jsonl is JSONLines, NAME.store
+// is Store, and every other name YAML; the suffix .gz selects compression.
 func FormatOf(name string) (f Format, compressed bool) {
 	name, compressed = strings.CutSuffix(name, ".gz")
-	if strings.HasSuffix(name, ".jsonl") {
+	switch {
+	case strings.HasSuffix(name, ".jsonl"):
 		return JSONLines, compressed
+	case strings.HasSuffix(name, ".store"):
+		return Store, compressed
 	}
 	return YAML, compressed
 }
@@ -89,6 +93,8 @@ func headerOf(doc map[string]any) (Header, error) {
 	version, _ := doc["apiVersion"].(string)
 	gv, _ := schema.ParseGroupVersion(version)
 	switch {
+	case gv.Group == group && doc["kind"] == storeKind:
+		return Header{}, &FormatError{Message: "it is the snapshot of a store, with which a new cluster can begin: rehearse up --from FILE"}
 	case gv.Group != group || doc["kind"] != kind:
 		return Header{}, withoutHeader(doc)
 	case version != APIVersion:

@@ -40,13 +40,9 @@ type Reader struct {
 
 // NewReader reads the header of a file. It detects compression and the format from the content.
 func NewReader(r io.Reader) (*Reader, error) {
-	in := bufio.NewReaderSize(r, 1<<16)
-	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		zip, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, unreadable(err, truncated(0))
-		}
-		in = bufio.NewReaderSize(zip, 1<<16)
+	in, err := uncompressed(r)
+	if err != nil {
+		return nil, err
 	}
 	out := &Reader{in: in}
 	first, err := in.Peek(1)

@@ -17,6 +17,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/cli/kubeconfig"
 	"github.com/rehearse-k8s/rehearse/internal/cli/statedir"
 	"github.com/rehearse-k8s/rehearse/internal/cli/target"
+	"github.com/rehearse-k8s/rehearse/internal/snapshot"
 	"github.com/rehearse-k8s/rehearse/internal/version"
 	"github.com/rehearse-k8s/rehearse/stage"
 )
@@ -93,6 +94,9 @@ func (s *session) launch(ctx context.Context) error {
 			return console.ErrInterrupted
 		}
 		s.logger.Error("start cluster", "err", err)
+		if damaged := (*snapshot.FormatError)(nil); errors.As(err, &damaged) {
+			return &console.InconclusiveError{Message: err.Error()}
+		}
 		return err
 	}
 	s.c = c

@@ -197,8 +197,12 @@ func (o *upOptions) validateFrom(cmd *cobra.Command) error {
 		return console.Usagef("--from -: --detach starts a process without standard input")
 	case o.from == console.Stdin:
 	default:
-		if _, err := os.Stat(o.from); err != nil {
+		isStore, err := snapshot.IsStore(o.from)
+		if err != nil {
 			return console.Usagef("--from: %v", err)
+		}
+		if isStore {
+			c.StoreFile = o.from
 		}
 	}
 	if c.DataDir == "" {
@@ -296,7 +300,7 @@ func (s *session) clusterOptions() cluster.Options {
 	if c.NodeLeaseDuration == 0 { // in cluster.Options, that is the default
 		c.NodeLeaseDuration = -1
 	}
-	if s.o.from != "" {
+	if s.o.from != "" && c.StoreFile == "" {
 		c.BeforeControllers = func(ctx context.Context, config *rest.Config) error {
 			return snapshot.Restore(ctx, s.a.Console, config, s.o.from)
 		}

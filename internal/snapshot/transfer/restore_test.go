@@ -337,6 +337,24 @@ func TestSaveSelection(t *testing.T) {
 	if got := read(t, data); len(got) != 4 || len(old.text) != 1 || old.text[0] != "listing configmaps took so long that its first objects are older than its last ones" {
 		t.Errorf("%v\n%v", got, old.text)
 	}
+	// The API server prepares the next page while one is written: it has been requested before the first page is complete.
+	asked, once := make(chan struct{}), sync.Once{}
+	ahead := rest.CopyConfig(config)
+	ahead.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Query().Get("continue") != "" {
+				once.Do(func() { close(asked) })
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	save(t, ahead, snapshot.YAML, transfer.SaveOptions{Only: []string{"cm"}, PageSize: 2, Progress: func(_ string, done, _ int) {
+		select {
+		case <-asked:
+		case <-time.After(30 * time.Second):
+			t.Errorf("no second page was requested after %d objects", done)
+		}
+	}})
 	// A user who may not list a kind gets the others, with a warning for it.
 	limited := rest.CopyConfig(config)
 	limited.Wrap(func(next http.RoundTripper) http.RoundTripper {

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -179,26 +182,80 @@ func TestRestoreBeforeControllers(t *testing.T) {
 	source := startCluster(t, cluster.Options{Nodes: 2})
 	fill(t, source)
 	data, _ := save(t, source.RESTConfig(), snapshot.JSONLines, transfer.SaveOptions{})
-	pods := func(k api) map[string]string {
-		out := map[string]string{}
-		for _, p := range k.list("v1/pods", "shop") {
-			out[p.GetName()] = string(p.GetUID())
-		}
-		return out
-	}
 	var restored map[string]string
 	other := startCluster(t, cluster.Options{BeforeControllers: func(ctx context.Context, config *rest.Config) error {
 		result, err := transfer.Restore(ctx, config, bytes.NewReader(data), transfer.RestoreOptions{Warn: t.Errorf})
 		if result.Failed > 0 {
 			t.Errorf("%+v", result)
 		}
-		restored = pods(connect(t, config))
+		restored = podsOf(connect(t, config))
 		return err
 	}})
-	k := connect(t, other.RESTConfig())
-	if want := pods(connect(t, source.RESTConfig())); len(restored) != 10 || !cmp.Equal(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(restored))) {
+	if want := podsOf(connect(t, source.RESTConfig())); len(restored) != 10 || !cmp.Equal(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(restored))) {
 		t.Errorf("restored %v of %v", restored, want)
 	}
+	controllersKeep(t, other, restored)
+}
+
+// TestStoreFile: controllers that start in a cluster that begins with the store of another one find nothing to do either. All objects keep their
+// UIDs.
+func TestStoreFile(t *testing.T) {
+	source := startCluster(t, cluster.Options{Nodes: 2})
+	fill(t, source)
+	file := filepath.Join(t.TempDir(), "a.store")
+	saveStore(t, source.RESTConfig(), file)
+	want := podsOf(connect(t, source.RESTConfig()))
+	other := startCluster(t, cluster.Options{StoreFile: file})
+	controllersKeep(t, other, want)
+	if widget := connect(t, other.RESTConfig()).get("example.com/v1/widgets", "shop", "leaf"); widget.GetUID() != connect(t, source.RESTConfig()).get("example.com/v1/widgets", "shop", "leaf").GetUID() {
+		t.Errorf("%v", widget)
+	}
+	if err := os.Truncate(file, 5000); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	_, err := cluster.Start(t.Context(), cluster.Options{StateDir: t.TempDir(), DataDir: dir, StoreFile: file})
+	if err == nil || !strings.Contains(err.Error(), "a.store: the snapshot is truncated: it ends after") {
+		t.Errorf("a truncated file: %v", err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the data directory exists: %v", err)
+	}
+}
+
+func saveStore(t *testing.T, config *rest.Config, file string) {
+	t.Helper()
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Get(config.Host + snapshot.StorePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err == nil {
+		err = os.WriteFile(file, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// podsOf returns the UIDs of the pods in namespace shop.
+func podsOf(k api) map[string]string {
+	out := map[string]string{}
+	for _, p := range k.list("v1/pods", "shop") {
+		out[p.GetName()] = string(p.GetUID())
+	}
+	return out
+}
+
+// controllersKeep checks that the controllers of a cluster, which began with the objects of fill, have not changed them.
+func controllersKeep(t *testing.T, c *cluster.Cluster, restored map[string]string) {
+	t.Helper()
+	k := connect(t, c.RESTConfig())
 	// The queue of each controller contains the restored objects first. When it has managed a new object, it has processed them.
 	template := strings.ReplaceAll(strings.ReplaceAll(podTemplate, "serviceAccountName: shop, ", ""), "priorityClassName: high, ", "")
 	k.create("apps/v1/deployments", "default", fmt.Sprintf("{apiVersion: apps/v1, kind: Deployment, metadata: {name: new}, spec: {replicas: 1, selector: {matchLabels: {app: new}}, template: "+template+"}}", "new", ""))
@@ -209,7 +266,7 @@ func TestRestoreBeforeControllers(t *testing.T) {
 	k.await("apps/v1/statefulsets", "default", "new", func(o *unstructured.Unstructured) bool { return number(o, "status", "availableReplicas") == 1 })
 	k.await("batch/v1/jobs", "default", "new", func(o *unstructured.Unstructured) bool { return number(o, "status", "succeeded") == 1 })
 	k.await("apps.kruise.io/v1alpha1/clonesets", "default", "new", func(o *unstructured.Unstructured) bool { return number(o, "status", "readyReplicas") == 1 })
-	if d := cmp.Diff(restored, pods(k)); d != "" {
+	if d := cmp.Diff(restored, podsOf(k)); d != "" {
 		t.Errorf("the controllers changed the restored pods: %s", d)
 	}
 	for name, want := range map[string]int64{"active": 1, "once": 0} {

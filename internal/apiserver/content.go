@@ -1,0 +1,255 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/rehearse-k8s/rehearse/internal/snapshot"
+)
+
+// storeRoot is the prefix of all keys of an API server in etcd.
+const storeRoot = "/registry"
+
+// content is the part of a Backend that reads and writes it as a whole. Keys are those in etcd: /registry/pods/default/a.
+type content interface {
+	// pairs calls visit with all keys and values as they were at one revision. The values are shared.
+	pairs(ctx context.Context, visit func(key string, value []byte) error) error
+	// begin writes the pairs that next returns until io.EOF into a store that must be empty.
+	begin(ctx context.Context, next func() (key string, value []byte, err error)) error
+	// complete returns an error if the store has only a part of what it was to begin with, because the process was killed.
+	complete(ctx context.Context) error
+}
+
+// leftOut are the resources that a new cluster must not begin with: the leases of the old one's components and nodes, and
+// events, as in the other formats of snapshots.
+var leftOut = []string{"/registry/events/", "/registry/leases/", "/registry/leasecandidates/", "/registry/masterleases/", "/registry/peerserverleases/"}
+
+// prepareContent writes Options.Content into the store, and rejects a store that was to begin with a snapshot and has only a part of it.
+func prepareContent(ctx context.Context, o Options) error {
+	if err := o.Backend.complete(ctx); err != nil {
+		return err
+	}
+	if o.Content == nil {
+		return nil
+	}
+	if err := o.Backend.begin(ctx, o.Content.Next); err != nil {
+		return fmt.Errorf("write the snapshot into the store: %w", err)
+	}
+	return nil
+}
+
+// serveContent is the handler of snapshot.StorePath. As it is no resource, only the group system:masters and those to whom a rule with
+// nonResourceURLs permits it may read it.
+func serveContent(c content, version string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			http.Error(w, "only GET is supported", http.StatusMethodNotAllowed)
+			return
+		}
+		w.Header().Set("Content-Type", "application/octet-stream")
+		out, err := snapshot.NewStoreWriter(w, false, snapshot.Header{
+			Created: time.Now().UTC().Format(time.RFC3339), KubernetesVersion: KubernetesVersion, RehearseVersion: version,
+		})
+		if err == nil {
+			err = c.pairs(r.Context(), func(key string, value []byte) error {
+				for _, prefix := range leftOut {
+					if strings.HasPrefix(key, prefix) {
+						return nil
+					}
+				}
+				return out.Write(key, value)
+			})
+		}
+		if err == nil {
+			err = out.Close()
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler) // the client notices that the content has no end
+		}
+	})
+}
+
+var (
+	// ErrPart reports a store that has only a part of Options.Content.
+	ErrPart = errors.New("the store has only a part of the snapshot with which it was to begin, because the process was killed; remove it, and start again with the snapshot")
+	// ErrNotEmpty reports a store that has content already, and was to begin with Options.Content.
+	ErrNotEmpty = errors.New("the store is not empty")
+)
+
+// serviceNodePorts is the one key for which the API server uses an etcd client, whatever its storage is, so it has the prefix in the
+// memory store too.
+const serviceNodePorts = storeRoot + "/ranges/servicenodeports"
+
+func (m Memory) pairs(_ context.Context, visit func(key string, value []byte) error) error {
+	all, _, _, err := m.Worlds.World("").RawRange("/", "0", 0, 0)
+	if err != nil {
+		return err
+	}
+	for _, kv := range all {
+		key := kv.Key
+		if key != serviceNodePorts {
+			key = storeRoot + key
+		}
+		if err := visit(key, kv.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m Memory) begin(ctx context.Context, next func() (key string, value []byte, err error)) error {
+	world := m.Worlds.World("")
+	if _, count, _, err := world.RawRange("/", "0", 1, 0); err != nil || count > 0 {
+		return errors.Join(err, ErrNotEmpty)
+	}
+	for ctx.Err() == nil {
+		key, value, err := next()
+		if err != nil {
+			return ignoreEOF(err)
+		}
+		if key != serviceNodePorts {
+			key = strings.TrimPrefix(key, storeRoot)
+		}
+		if _, ok := world.RawPut(key, value, 0); !ok {
+			return fmt.Errorf("the key %s exists twice", key)
+		}
+	}
+	return ctx.Err()
+}
+
+func (Memory) complete(context.Context) error { return nil }
+
+func ignoreEOF(err error) error {
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+func (e Etcd) pairs(ctx context.Context, visit func(key string, value []byte) error) error {
+	client, err := e.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return etcdContent{client, e.root()}.pairs(ctx, visit)
+}
+
+func (e Etcd) begin(ctx context.Context, next func() (key string, value []byte, err error)) error {
+	client, err := e.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return etcdContent{client, e.root()}.begin(ctx, next)
+}
+
+func (e Etcd) complete(ctx context.Context) error {
+	client, err := e.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	found, err := client.Get(ctx, beginning)
+	if err == nil && found.Count > 0 {
+		err = ErrPart
+	}
+	return err
+}
+
+func (e *EmbeddedEtcd) pairs(ctx context.Context, visit func(key string, value []byte) error) error {
+	return Etcd{Servers: []string{e.client}}.pairs(ctx, visit)
+}
+
+func (e *EmbeddedEtcd) begin(ctx context.Context, next func() (key string, value []byte, err error)) error {
+	return Etcd{Servers: []string{e.client}}.begin(ctx, next)
+}
+
+func (e *EmbeddedEtcd) complete(ctx context.Context) error {
+	return Etcd{Servers: []string{e.client}}.complete(ctx)
+}
+
+// etcdContent is the content of an etcd cluster below a prefix.
+type etcdContent struct {
+	*clientv3.Client
+	root string // without the slash
+}
+
+const (
+	// beginning exists while a store has only a part of its first content.
+	beginning = "/rehearse/beginning"
+	// pageKeys is how many keys are read at once.
+	pageKeys = 1000
+	// txnWrites and txnBytes limit a transaction; etcd accepts 128 operations and 1.5 MiB.
+	txnWrites = 128
+	txnBytes  = 1 << 20
+)
+
+func (c etcdContent) pairs(ctx context.Context, visit func(key string, value []byte) error) error {
+	from, end, revision := c.root+"/", clientv3.GetPrefixRangeEnd(c.root+"/"), int64(0)
+	for {
+		page, err := c.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageKeys), clientv3.WithRev(revision))
+		if err != nil {
+			return err
+		}
+		revision = page.Header.Revision
+		for _, kv := range page.Kvs {
+			if err := visit(storeRoot+strings.TrimPrefix(string(kv.Key), c.root), kv.Value); err != nil {
+				return err
+			}
+			from = string(kv.Key) + "\x00"
+		}
+		if !page.More {
+			return nil
+		}
+	}
+}
+
+func (c etcdContent) begin(ctx context.Context, next func() (key string, value []byte, err error)) error {
+	found, err := c.Get(ctx, c.root+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		return err
+	}
+	if found.Count > 0 {
+		return ErrNotEmpty
+	}
+	if _, err := c.Put(ctx, beginning, ""); err != nil {
+		return err
+	}
+	var writes []clientv3.Op
+	size := 0
+	send := func() error {
+		if len(writes) == 0 {
+			return nil
+		}
+		_, err := c.Txn(ctx).Then(writes...).Commit()
+		writes, size = writes[:0], 0
+		return err
+	}
+	for {
+		key, value, err := next()
+		if err == io.EOF {
+			if err = send(); err == nil {
+				_, err = c.Delete(ctx, beginning)
+			}
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		if size += len(key) + len(value); len(writes) == txnWrites || size > txnBytes {
+			if err := send(); err != nil {
+				return err
+			}
+			size = len(key) + len(value)
+		}
+		writes = append(writes, clientv3.OpPut(c.root+strings.TrimPrefix(key, storeRoot), string(value)))
+	}
+}

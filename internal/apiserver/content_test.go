@@ -1,0 +1,226 @@
+package apiserver_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
+	"github.com/rehearse-k8s/rehearse/internal/snapshot"
+	"github.com/rehearse-k8s/rehearse/internal/store"
+)
+
+// startWith starts a server whose store begins with a file.
+func startWith(t *testing.T, b apiserver.Backend, file []byte) (*apiserver.Server, error) {
+	t.Helper()
+	o := apiserver.Options{Dir: filepath.Join(t.TempDir(), "pki"), Backend: b, WatchCache: true}
+	if file != nil {
+		var err error
+		if o.Content, err = snapshot.NewStoreReader(bytes.NewReader(file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := apiserver.Start(context.Background(), o)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(s.Stop)
+	return s, s.Ready(t.Context())
+}
+
+// saveStore returns the content of a server's store as a file, and the keys in it with their values.
+func saveStore(t *testing.T, s *apiserver.Server) (file []byte, content map[string]string) {
+	t.Helper()
+	file, code := readStorePath(t, s.RESTConfig("test"))
+	if code != http.StatusOK {
+		t.Fatalf("%d: %s", code, file)
+	}
+	r, err := snapshot.NewStoreReader(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content = map[string]string{}
+	for {
+		key, value, err := r.Next()
+		if err == io.EOF {
+			return file, content
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content[key] = string(value)
+	}
+}
+
+func readStorePath(t *testing.T, config *rest.Config) (body []byte, code int) {
+	t.Helper()
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Get(config.Host + snapshot.StorePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body, resp.StatusCode
+}
+
+// TestContent: a server begins with the content of another one's store, in memory and in etcd: the same objects with the same UIDs,
+// but no leases and events, and the node ports stay allocated.
+func TestContent(t *testing.T) {
+	etcd := func() apiserver.Backend {
+		e, err := apiserver.StartEmbeddedEtcd(t.Context(), t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(e.Close)
+		return e
+	}
+	memory := func() apiserver.Backend { return apiserver.Memory{Worlds: store.New(store.Options{ShareParts: true})} }
+	for name, backends := range map[string][2]func() apiserver.Backend{
+		"from memory to etcd": {memory, etcd}, "from etcd to memory": {etcd, memory},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source, err := startWith(t, backends[0](), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod := fillStore(t, client(t, source))
+			file, content := saveStore(t, source)
+			other, err := startWith(t, backends[1](), file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, again := saveStore(t, other)
+			for key, value := range content {
+				if key == "/registry/configmaps/kube-system/extension-apiserver-authentication" || strings.HasPrefix(key, "/registry/apiregistration.k8s.io/") {
+					continue // of the server itself: its certificates, and the state of its API groups
+				}
+				if again[key] != value {
+					t.Errorf("%s has another value, or none", key)
+				}
+			}
+			for key := range content {
+				if i := slices.IndexFunc([]string{"/registry/leases/", "/registry/events/", "/registry/masterleases/"}, func(p string) bool { return strings.HasPrefix(key, p) }); i >= 0 {
+					t.Errorf("the file has %s", key)
+				}
+			}
+			k := client(t, other)
+			got, err := k.CoreV1().Pods("default").Get(t.Context(), "a", metav1.GetOptions{})
+			if err != nil || got.UID != pod.UID || !got.CreationTimestamp.Equal(&pod.CreationTimestamp) || got.Status.Phase != corev1.PodRunning {
+				t.Errorf("%v: %v, want %v", err, got, pod)
+			}
+			again2 := nodePort("second")
+			again2.Spec.Ports[0].NodePort = 30123
+			if _, err := k.CoreV1().Services("default").Create(t.Context(), again2, metav1.CreateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "already allocated") {
+				t.Errorf("a second Service has the node port of the first: %v", err)
+			}
+			if _, err := startWith(t, backends[1](), file[:len(file)/2]); !isFormatError(err) {
+				t.Errorf("half a file: %v", err)
+			}
+		})
+	}
+}
+
+func isFormatError(err error) bool {
+	var bad *snapshot.FormatError
+	return errors.As(err, &bad)
+}
+
+func nodePort(name string) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: 30123}}}}
+}
+
+// fillStore creates a running pod, a Service with a node port, a Lease and an Event.
+func fillStore(t *testing.T, k kubernetes.Interface) *corev1.Pod {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.PodSpec{
+		AutomountServiceAccountToken: new(bool), ServiceAccountName: "default", Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	_, err := k.CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
+	check(err)
+	pod, err = k.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
+	check(err)
+	pod.Status.Phase = corev1.PodRunning
+	pod, err = k.CoreV1().Pods("default").UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+	check(err)
+	_, err = k.CoreV1().Services("default").Create(t.Context(), nodePort("first"), metav1.CreateOptions{})
+	check(err)
+	_, err = k.CoordinationV1().Leases("default").Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+	check(err)
+	_, err = k.CoreV1().Events("default").Create(t.Context(), &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: "a"}, InvolvedObject: corev1.ObjectReference{Namespace: "default", Name: "a"}}, metav1.CreateOptions{})
+	check(err)
+	return pod
+}
+
+// TestPartOfContent: a data directory with a part of a snapshot is no cluster, and none can begin in a store that is not empty.
+func TestPartOfContent(t *testing.T) {
+	file, _ := saveStore(t, shared)
+	dir := t.TempDir()
+	etcd, err := apiserver.StartEmbeddedEtcd(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := startWith(t, etcd, file[:len(file)-1]); !isFormatError(err) {
+		t.Errorf("a truncated file: %v", err)
+	}
+	etcd.Close()
+	if etcd, err = apiserver.StartEmbeddedEtcd(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(etcd.Close)
+	for _, content := range [][]byte{nil, file} {
+		if _, err := startWith(t, etcd, content); err == nil || !strings.Contains(err.Error(), "has only a part of the snapshot") {
+			t.Errorf("the same directory: %v", err)
+		}
+	}
+	worlds := apiserver.Memory{Worlds: store.New(store.Options{})}
+	if _, err := startWith(t, worlds, file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := startWith(t, worlds, file); !errors.Is(err, apiserver.ErrNotEmpty) {
+		t.Errorf("a store that is not empty: %v", err)
+	}
+}
+
+// TestWhoReadsContent: a user without the permission cannot read the store, which contains Secrets.
+func TestWhoReadsContent(t *testing.T) {
+	config := func(groups ...string) *rest.Config {
+		cert, key, err := shared.ClientCertificate("someone", groups...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &rest.Config{Host: shared.URL(), TLSClientConfig: rest.TLSClientConfig{CAData: shared.CA(), CertData: cert, KeyData: key}}
+	}
+	if body, code := readStorePath(t, config("developers")); code != http.StatusForbidden {
+		t.Errorf("%d: %d bytes", code, len(body))
+	}
+	if body, code := readStorePath(t, config("system:masters")); code != http.StatusOK || len(body) < 1000 {
+		t.Errorf("%d: %d bytes", code, len(body))
+	}
+}

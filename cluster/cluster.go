@@ -57,7 +57,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	var content *snapshot.StoreReader
 	if o.StoreFile != "" {
 		var file io.Closer
-		if content, file, err = openStoreFile(o.StoreFile); err != nil {
+		if content, file, err = openStoreFile(ctx, o.StoreFile); err != nil {
 			return nil, err
 		}
 		defer file.Close()
@@ -70,6 +70,11 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		c.metrics.close()
 		return nil, err
 	}
+	if err := apiserver.Begin(ctx, backend, content); err != nil {
+		c.metrics.close()
+		c.closeEtcd()
+		return nil, storeError(err, o)
+	}
 	pods := &podcache.Versions{}
 	// The parts stop in the reverse order of their start: controllers before the API server, the API server before the
 	// store. Therefore each has a context of its own, independent of the caller's.
@@ -78,13 +83,12 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c.server, err = apiserver.Start(base, apiserver.Options{
 		Dir: pki, Backend: backend, BindAddress: o.BindAddress, Port: o.Port, Version: o.Version, WatchCache: true,
 		Conversions: conversions(), ServiceIPRange: o.ServiceCIDR, ResourceMetrics: c.usage.Storages(),
-		Pods: pods.Transform, Content: content,
+		Pods: pods.Transform,
 		Settings: apiserver.Settings{
 			FeatureGates: o.FeatureGates, RuntimeConfig: o.RuntimeConfig, AdmissionPlugins: o.AdmissionPlugins,
 			AuditPolicyFile: o.AuditPolicyFile, AuditLogFile: o.AuditLogFile,
 		},
 	})
-	err = storeError(err, o)
 	if setting := (*apiserver.SettingError)(nil); errors.As(err, &setting) {
 		err = &UsageError{setting.Error()}
 	}

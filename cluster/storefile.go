@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +14,8 @@ import (
 )
 
 // openStoreFile opens the file of a store. It reads the whole file first, so that nothing is written if the file is damaged.
-func openStoreFile(name string) (content *snapshot.StoreReader, closes io.Closer, err error) {
-	if err := checkStoreFile(name); err != nil {
+func openStoreFile(ctx context.Context, name string) (content *snapshot.StoreReader, closes io.Closer, err error) {
+	if err := checkStoreFile(ctx, name); err != nil {
 		return nil, nil, err
 	}
 	f, err := os.Open(name)
@@ -29,15 +30,18 @@ func openStoreFile(name string) (content *snapshot.StoreReader, closes io.Closer
 	return content, f, nil
 }
 
-func checkStoreFile(name string) error {
+func checkStoreFile(ctx context.Context, name string) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return usage("--from: %v", err)
 	}
 	defer f.Close()
 	r, err := snapshot.NewStoreReader(f)
-	for err == nil {
+	for err == nil && ctx.Err() == nil {
 		_, _, err = r.Next()
+	}
+	if err == nil {
+		return ctx.Err()
 	}
 	if err != io.EOF {
 		return fmt.Errorf("%s: %w; the cluster was not started", name, err)

@@ -136,10 +136,12 @@ func (w *World) urlOf(o Object, subresource, query string) string {
 // encode returns the object as a manifest. It omits the fields that only the API sets: their zero
 // values in Go types would otherwise be sent as the user's values.
 func (w *World) encode(o Object) []byte {
-	sent := o.DeepCopyObject().(Object)
-	sent.SetManagedFields(nil)
-	sent.SetCreationTimestamp(metav1.Time{})
-	data, err := json.Marshal(sent)
+	managed, created := o.GetManagedFields(), o.GetCreationTimestamp()
+	o.SetManagedFields(nil)
+	o.SetCreationTimestamp(metav1.Time{})
+	data, err := json.Marshal(o)
+	o.SetManagedFields(managed)
+	o.SetCreationTimestamp(created)
 	if err == nil {
 		data, err = withoutEmptyStatus(bytes.TrimSpace(data))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	extensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime"
 	apiversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	globals "k8s.io/apiserver/pkg/util/compatibility"
 	"k8s.io/apiserver/pkg/util/webhook"
@@ -26,6 +28,8 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 	kubeapiserveradmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
+
+	"github.com/rehearse-k8s/rehearse/internal/snapshot"
 )
 
 // flags are the kube-apiserver flags of every server here. All other flags have upstream's defaults.
@@ -136,6 +140,10 @@ func newConfig(o Options, opts options.CompletedOptions, d *handlers, working *w
 		}
 	}
 	generic.RESTOptionsGetter = o.Backend.getter(generic.RESTOptionsGetter, o.WatchCache)
+	longRunning := generic.LongRunningFunc
+	generic.LongRunningFunc = func(r *http.Request, info *request.RequestInfo) bool {
+		return r.URL.Path == snapshot.StorePath || longRunning(r, info)
+	}
 	generic.EffectiveVersion = version{generic.EffectiveVersion, o.Version}
 	generic.Authentication.Authenticator = &certificateCache{next: generic.Authentication.Authenticator}
 	if _, theirs := o.Backend.(Etcd); !theirs {

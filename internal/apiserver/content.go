@@ -10,6 +10,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/klog/v2"
 
 	"github.com/rehearse-k8s/rehearse/internal/snapshot"
 )
@@ -27,19 +28,23 @@ type content interface {
 	complete(ctx context.Context) error
 }
 
-// leftOut are the resources that a new cluster must not begin with: the leases of the old one's components and nodes, and
-// events, as in the other formats of snapshots.
-var leftOut = []string{"/registry/events/", "/registry/leases/", "/registry/leasecandidates/", "/registry/masterleases/", "/registry/peerserverleases/"}
+// leftOut are the prefixes of the keys that a new cluster must not begin with: the leases of the old one's components and nodes, events, and
+// the authorities of its clients, to which the API server of the new cluster would add its own.
+var leftOut = []string{
+	"/registry/events/", "/registry/leases/", "/registry/leasecandidates/", "/registry/masterleases/", "/registry/peerserverleases/",
+	"/registry/configmaps/kube-system/extension-apiserver-authentication",
+}
 
-// prepareContent writes Options.Content into the store, and rejects a store that was to begin with a snapshot and has only a part of it.
-func prepareContent(ctx context.Context, o Options) error {
-	if err := o.Backend.complete(ctx); err != nil {
+// Begin writes content, if it is not nil, into the store of a Backend before a server starts. The store must be empty (ErrNotEmpty). If Begin
+// fails, the store may have a part of the content. Without content, Begin rejects a store that has only such a part (ErrPart).
+func Begin(ctx context.Context, b Backend, content *snapshot.StoreReader) error {
+	if err := b.complete(ctx); err != nil {
 		return err
 	}
-	if o.Content == nil {
+	if content == nil {
 		return nil
 	}
-	if err := o.Backend.begin(ctx, o.Content.Next); err != nil {
+	if err := b.begin(ctx, content.Next); err != nil {
 		return fmt.Errorf("write the snapshot into the store: %w", err)
 	}
 	return nil
@@ -71,15 +76,16 @@ func serveContent(c content, version string) http.Handler {
 			err = out.Close()
 		}
 		if err != nil {
+			klog.ErrorS(err, "Send the store")
 			panic(http.ErrAbortHandler) // the client notices that the content has no end
 		}
 	})
 }
 
 var (
-	// ErrPart reports a store that has only a part of Options.Content.
+	// ErrPart reports a store that has only a part of the content that Begin was to write.
 	ErrPart = errors.New("the store has only a part of the snapshot with which it was to begin, because the process was killed; remove it, and start again with the snapshot")
-	// ErrNotEmpty reports a store that has content already, and was to begin with Options.Content.
+	// ErrNotEmpty reports a store that has content already.
 	ErrNotEmpty = errors.New("the store is not empty")
 )
 
@@ -157,6 +163,8 @@ func (e Etcd) complete(ctx context.Context) error {
 		return err
 	}
 	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	found, err := client.Get(ctx, beginning)
 	if err == nil && found.Count > 0 {
 		err = ErrPart
@@ -199,7 +207,9 @@ func (c etcdContent) pairs(ctx context.Context, visit func(key string, value []b
 		if err != nil {
 			return err
 		}
-		revision = page.Header.Revision
+		if revision == 0 {
+			revision = page.Header.Revision // later pages have the revision of their own time in the header
+		}
 		for _, kv := range page.Kvs {
 			if err := visit(storeRoot+strings.TrimPrefix(string(kv.Key), c.root), kv.Value); err != nil {
 				return err
@@ -230,6 +240,9 @@ func (c etcdContent) begin(ctx context.Context, next func() (key string, value [
 			return nil
 		}
 		_, err := c.Txn(ctx).Then(writes...).Commit()
+		if err != nil {
+			err = fmt.Errorf("%s and the %d keys after it (%d bytes): %w", writes[0].KeyBytes(), len(writes)-1, size, err)
+		}
 		writes, size = writes[:0], 0
 		return err
 	}
@@ -244,12 +257,12 @@ func (c etcdContent) begin(ctx context.Context, next func() (key string, value [
 		if err != nil {
 			return err
 		}
-		if size += len(key) + len(value); len(writes) == txnWrites || size > txnBytes {
+		if len(writes) == txnWrites || size+len(key)+len(value) > txnBytes {
 			if err := send(); err != nil {
 				return err
 			}
-			size = len(key) + len(value)
 		}
+		size += len(key) + len(value)
 		writes = append(writes, clientv3.OpPut(c.root+strings.TrimPrefix(key, storeRoot), string(value)))
 	}
 }

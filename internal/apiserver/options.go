@@ -11,8 +11,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	clientrest "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/rehearse-k8s/rehearse/internal/snapshot"
 )
 
 // KubernetesVersion is the upstream release whose code this package runs.
@@ -50,9 +48,6 @@ type Options struct {
 	// Pods transforms the pods of the server's own informer, which has all of them, so that it can share them with other caches of
 	// the process. It must drop managed fields. nil: upstream's transformation, which does only that.
 	Pods cache.TransformFunc
-	// Content, if set, is what the Backend contains when the server starts. The Backend must be empty. If it cannot be read to its
-	// end, Start fails, and the Backend has a part of it.
-	Content *snapshot.StoreReader
 	// Settings are further settings of kube-apiserver.
 	Settings Settings
 }

@@ -51,10 +51,6 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := prepareContent(ctx, o); err != nil {
-		_ = l.Close()
-		return nil, err
-	}
 	s, prepare, err := build(ctx, o, l)
 	if err != nil {
 		_ = l.Close()

@@ -3,22 +3,30 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
 	"github.com/rehearse-k8s/rehearse/internal/snapshot"
 )
 
-// IsStore reports whether a file is the snapshot of a whole store, with which only a new cluster can begin.
+// IsStore reports whether a file is the snapshot of a whole store, with which only a new cluster can begin: by its content, and by its
+// name if the content is damaged. It does not read from a file that can be read only once, such as a pipe.
 func IsStore(file string) (bool, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return false, err
+	}
+	if format, _ := snapshot.FormatOf(file); format == snapshot.Store || !info.Mode().IsRegular() {
+		return format == snapshot.Store, nil
+	}
 	f, err := os.Open(file)
 	if err != nil {
 		return false, err
@@ -63,22 +71,33 @@ func (o *saveFlags) saveStore(ctx context.Context, c *console.Console, config *r
 
 // copyStore writes the content of a cluster's store, and returns the number of its keys.
 func copyStore(ctx context.Context, config *rest.Config, w io.Writer, compressed bool, progress func(pairs int)) (int, error) {
-	config = rest.CopyConfig(config)
-	config.Timeout = 0
-	client, err := discovery.NewDiscoveryClientForConfig(config)
+	client, err := rest.HTTPClientFor(config) // other clients limit the time of a request
 	if err != nil {
 		return 0, err
 	}
-	in, err := client.RESTClient().Get().AbsPath(snapshot.StorePath).Stream(ctx)
-	switch {
-	case apierrors.IsNotFound(err):
-		return 0, errors.New("this cluster does not serve its store, because it is not one of 'rehearse up'; choose a file name that ends with .yaml or .jsonl")
-	case apierrors.IsForbidden(err):
-		return 0, errors.New("the store can be saved only by an administrator (group system:masters), or with permission to get the nonResourceURL " + snapshot.StorePath + ": " + err.Error())
-	case err != nil:
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
 		return 0, err
 	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.JoinPath(snapshot.StorePath).String(), nil)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	in := answer.Body
 	defer in.Close()
+	switch answer.StatusCode {
+	case http.StatusOK:
+	case http.StatusNotFound:
+		return 0, errors.New("this cluster does not serve its store, because it is not one of 'rehearse up'; choose a file name that ends with .yaml or .jsonl")
+	case http.StatusForbidden:
+		return 0, errors.New("the store can be saved only by an administrator (group system:masters), or with permission to get the nonResourceURL " + snapshot.StorePath)
+	default:
+		return 0, fmt.Errorf("get %s: %s", snapshot.StorePath, answer.Status)
+	}
 	r, err := snapshot.NewStoreReader(in)
 	if err != nil {
 		return 0, err

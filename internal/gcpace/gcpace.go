@@ -24,14 +24,13 @@ import (
 // must be quiet before it counts as idle. While the process is busy, the heap may grow by busyRoom less
 // a quarter of what is live before it is collected: a small heap that grows by much makes the process a third faster, and a large one must
 // not take the machine's memory. The memory of an idle cluster follows the largest heap under load, because objects that live long are
-// created between others that die soon. An idle process allocates little, and its heap may grow by idleRoom: of 100,000 pods, 2.3 GB are live and 13 MB are
-// allocated per second, so it is collected every 100 s, for 4 s of CPU.
+// created between others that die soon. An idle process allocates little, and its heap may grow by idleRoom.
 const (
 	busyPercent   = 300
 	idlePercent   = 100
 	leastPercent  = 50
 	busyRoom      = 3 << 29   // bytes (1.5 GiB)
-	idleRoom      = 7 << 28   // bytes (1.75 GiB)
+	idleRoom      = 1 << 30   // bytes
 	stepPercent   = 25        // smaller changes do not justify the pause that setting GOGC causes
 	busyBytes     = 128 << 20 // allocated in a period; the leases of a thousand nodes allocate a third of it
 	period        = time.Second

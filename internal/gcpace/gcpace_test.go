@@ -61,9 +61,7 @@ func TestPercent(t *testing.T) {
 	}{
 		{false, 0, 100},
 		{false, 1 << 30, 100},
-		{false, 7 << 28, 100},
-		{false, 7 << 29, 50},
-		{false, 35 << 26, 80},
+		{false, 5 << 28, 80},
 		{false, 10 << 30, 50},
 		{true, 0, 300},
 		{true, 100 << 20, 300},

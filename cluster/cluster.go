@@ -70,7 +70,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		c.metrics.close()
 		return nil, err
 	}
-	if err := apiserver.Begin(ctx, backend, content); err != nil {
+	if err := apiserver.Load(ctx, backend, content); err != nil {
 		c.metrics.close()
 		c.closeEtcd()
 		return nil, storeError(err, o)

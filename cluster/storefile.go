@@ -15,14 +15,17 @@ import (
 
 // openStoreFile opens the file of a store. It reads the whole file first, so that nothing is written if the file is damaged.
 func openStoreFile(ctx context.Context, name string) (content *snapshot.StoreReader, closes io.Closer, err error) {
-	if err := checkStoreFile(ctx, name); err != nil {
-		return nil, nil, err
-	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, nil, usage("--from: %v", err)
 	}
-	content, err = snapshot.NewStoreReader(f)
+	err = checkStoreFile(ctx, name, f)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		content, err = snapshot.NewStoreReader(f)
+	}
 	if err != nil {
 		f.Close()
 		return nil, nil, err
@@ -30,12 +33,7 @@ func openStoreFile(ctx context.Context, name string) (content *snapshot.StoreRea
 	return content, f, nil
 }
 
-func checkStoreFile(ctx context.Context, name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return usage("--from: %v", err)
-	}
-	defer f.Close()
+func checkStoreFile(ctx context.Context, name string, f io.Reader) error {
 	r, err := snapshot.NewStoreReader(f)
 	for err == nil && ctx.Err() == nil {
 		_, _, err = r.Next()

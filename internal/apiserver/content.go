@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,10 +23,10 @@ const storeRoot = "/registry"
 type content interface {
 	// pairs calls visit with all keys and values as they were at one revision. The values are shared.
 	pairs(ctx context.Context, visit func(key string, value []byte) error) error
-	// begin writes the pairs that next returns until io.EOF into a store that must be empty.
-	begin(ctx context.Context, next func() (key string, value []byte, err error)) error
-	// complete returns an error if the store has only a part of what it was to begin with, because the process was killed.
-	complete(ctx context.Context) error
+	// load writes the pairs that next returns until io.EOF into a store that must be empty.
+	load(ctx context.Context, next func() (key string, value []byte, err error)) error
+	// checkComplete returns ErrPart if the process was killed during load.
+	checkComplete(ctx context.Context) error
 }
 
 // leftOut are the prefixes of the keys that a new cluster must not begin with: the leases of the old one's components and nodes, events, and
@@ -35,16 +36,16 @@ var leftOut = []string{
 	"/registry/configmaps/kube-system/extension-apiserver-authentication",
 }
 
-// Begin writes content, if it is not nil, into the store of a Backend before a server starts. The store must be empty (ErrNotEmpty). If Begin
-// fails, the store may have a part of the content. Without content, Begin rejects a store that has only such a part (ErrPart).
-func Begin(ctx context.Context, b Backend, content *snapshot.StoreReader) error {
-	if err := b.complete(ctx); err != nil {
+// Load writes content, if it is not nil, into the store of a Backend before a server starts. The store must be empty (ErrNotEmpty). If Load
+// fails, the store may have a part of the content, and a later Load, also without content, rejects it (ErrPart).
+func Load(ctx context.Context, b Backend, content *snapshot.StoreReader) error {
+	if err := b.checkComplete(ctx); err != nil {
 		return err
 	}
 	if content == nil {
 		return nil
 	}
-	if err := b.begin(ctx, content.Next); err != nil {
+	if err := b.load(ctx, content.Next); err != nil {
 		return fmt.Errorf("write the snapshot into the store: %w", err)
 	}
 	return nil
@@ -83,7 +84,7 @@ func serveContent(c content, version string) http.Handler {
 }
 
 var (
-	// ErrPart reports a store that has only a part of the content that Begin was to write.
+	// ErrPart reports a store that has only a part of the content that Load was to write.
 	ErrPart = errors.New("the store has only a part of the snapshot with which it was to begin, because the process was killed; remove it, and start again with the snapshot")
 	// ErrNotEmpty reports a store that has content already.
 	ErrNotEmpty = errors.New("the store is not empty")
@@ -110,15 +111,18 @@ func (m Memory) pairs(_ context.Context, visit func(key string, value []byte) er
 	return nil
 }
 
-func (m Memory) begin(ctx context.Context, next func() (key string, value []byte, err error)) error {
+func (m Memory) load(ctx context.Context, next func() (key string, value []byte, err error)) error {
 	world := m.Worlds.World("")
 	if _, count, _, err := world.RawRange("/", "0", 1, 0); err != nil || count > 0 {
 		return errors.Join(err, ErrNotEmpty)
 	}
 	for ctx.Err() == nil {
 		key, value, err := next()
+		if err == io.EOF {
+			return nil
+		}
 		if err != nil {
-			return ignoreEOF(err)
+			return err
 		}
 		if key != serviceNodePorts {
 			key = strings.TrimPrefix(key, storeRoot)
@@ -130,59 +134,43 @@ func (m Memory) begin(ctx context.Context, next func() (key string, value []byte
 	return ctx.Err()
 }
 
-func (Memory) complete(context.Context) error { return nil }
-
-func ignoreEOF(err error) error {
-	if err == io.EOF {
-		return nil
-	}
-	return err
-}
+func (Memory) checkComplete(context.Context) error { return nil }
 
 func (e Etcd) pairs(ctx context.Context, visit func(key string, value []byte) error) error {
-	client, err := e.client()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	return etcdContent{client, e.root()}.pairs(ctx, visit)
+	return e.withContent(func(c etcdContent) error { return c.pairs(ctx, visit) })
 }
 
-func (e Etcd) begin(ctx context.Context, next func() (key string, value []byte, err error)) error {
-	client, err := e.client()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	return etcdContent{client, e.root()}.begin(ctx, next)
+func (e Etcd) load(ctx context.Context, next func() (key string, value []byte, err error)) error {
+	return e.withContent(func(c etcdContent) error { return c.load(ctx, next) })
 }
 
-func (e Etcd) complete(ctx context.Context) error {
+func (e Etcd) checkComplete(ctx context.Context) error {
+	return e.withContent(func(c etcdContent) error { return c.checkComplete(ctx) })
+}
+
+func (e Etcd) withContent(use func(etcdContent) error) error {
 	client, err := e.client()
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	found, err := client.Get(ctx, beginning)
-	if err == nil && found.Count > 0 {
-		err = ErrPart
-	}
-	return err
+	return use(etcdContent{client, cmp.Or(strings.TrimSuffix(e.Prefix, "/"), storeRoot)})
 }
 
 func (e *EmbeddedEtcd) pairs(ctx context.Context, visit func(key string, value []byte) error) error {
-	return Etcd{Servers: []string{e.client}}.pairs(ctx, visit)
+	return e.external().pairs(ctx, visit)
 }
 
-func (e *EmbeddedEtcd) begin(ctx context.Context, next func() (key string, value []byte, err error)) error {
-	return Etcd{Servers: []string{e.client}}.begin(ctx, next)
+func (e *EmbeddedEtcd) load(ctx context.Context, next func() (key string, value []byte, err error)) error {
+	return e.external().load(ctx, next)
 }
 
-func (e *EmbeddedEtcd) complete(ctx context.Context) error {
-	return Etcd{Servers: []string{e.client}}.complete(ctx)
+func (e *EmbeddedEtcd) checkComplete(ctx context.Context) error {
+	return e.external().checkComplete(ctx)
 }
+
+// external is this etcd as its clients see it.
+func (e *EmbeddedEtcd) external() Etcd { return Etcd{Servers: []string{e.client}} }
 
 // etcdContent is the content of an etcd cluster below a prefix.
 type etcdContent struct {
@@ -191,8 +179,8 @@ type etcdContent struct {
 }
 
 const (
-	// beginning exists while a store has only a part of its first content.
-	beginning = "/rehearse/beginning"
+	// loading exists while a store has only a part of its first content.
+	loading = "/rehearse/loading"
 	// pageKeys is how many keys are read at once.
 	pageKeys = 1000
 	// txnWrites and txnBytes limit a transaction; etcd accepts 128 operations and 1.5 MiB.
@@ -222,7 +210,17 @@ func (c etcdContent) pairs(ctx context.Context, visit func(key string, value []b
 	}
 }
 
-func (c etcdContent) begin(ctx context.Context, next func() (key string, value []byte, err error)) error {
+func (c etcdContent) checkComplete(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	found, err := c.Get(ctx, loading)
+	if err == nil && found.Count > 0 {
+		err = ErrPart
+	}
+	return err
+}
+
+func (c etcdContent) load(ctx context.Context, next func() (key string, value []byte, err error)) error {
 	found, err := c.Get(ctx, c.root+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
 		return err
@@ -230,7 +228,7 @@ func (c etcdContent) begin(ctx context.Context, next func() (key string, value [
 	if found.Count > 0 {
 		return ErrNotEmpty
 	}
-	if _, err := c.Put(ctx, beginning, ""); err != nil {
+	if _, err := c.Put(ctx, loading, ""); err != nil {
 		return err
 	}
 	var writes []clientv3.Op
@@ -250,7 +248,7 @@ func (c etcdContent) begin(ctx context.Context, next func() (key string, value [
 		key, value, err := next()
 		if err == io.EOF {
 			if err = send(); err == nil {
-				_, err = c.Delete(ctx, beginning)
+				_, err = c.Delete(ctx, loading)
 			}
 			return err
 		}

@@ -34,7 +34,7 @@ func startWith(t *testing.T, b apiserver.Backend, file []byte) (*apiserver.Serve
 			t.Fatal(err)
 		}
 	}
-	if err := apiserver.Begin(t.Context(), b, content); err != nil {
+	if err := apiserver.Load(t.Context(), b, content); err != nil {
 		return nil, err
 	}
 	s, err := apiserver.Start(context.Background(), apiserver.Options{Dir: filepath.Join(t.TempDir(), "pki"), Backend: b, WatchCache: true})
@@ -239,7 +239,7 @@ func TestContentOfOneMoment(t *testing.T) {
 	t.Cleanup(etcd.Close)
 	written := 0
 	key := func(n int) string { return fmt.Sprintf("/registry/configmaps/default/%05d", n) }
-	err = apiserver.BeginWith(t.Context(), etcd, func() (string, []byte, error) {
+	err = apiserver.LoadWith(t.Context(), etcd, func() (string, []byte, error) {
 		if written++; written > 2500 {
 			return "", nil, io.EOF
 		}
@@ -265,5 +265,22 @@ func TestContentOfOneMoment(t *testing.T) {
 	})
 	if err != nil || found != 2500 {
 		t.Errorf("%v: %d keys", err, found)
+	}
+}
+
+// TestContentHasNoDeadline: a large store may take longer than other requests, which end after a minute.
+func TestContentHasNoDeadline(t *testing.T) {
+	asked := make(chan bool, 1)
+	memory := apiserver.Memory{Worlds: store.New(store.Options{})}
+	s, err := startWith(t, apiserver.Asked{Memory: memory, With: func(ctx context.Context) {
+		_, limited := ctx.Deadline()
+		asked <- limited
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saveStore(t, s)
+	if <-asked {
+		t.Error("the request for the store has a deadline")
 	}
 }

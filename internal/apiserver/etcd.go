@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,9 +65,6 @@ func (e Etcd) client() (*clientv3.Client, error) {
 	}
 	return client, nil
 }
-
-// root is the prefix of all keys, without its last slash.
-func (e Etcd) root() string { return cmp.Or(strings.TrimSuffix(e.Prefix, "/"), storeRoot) }
 
 func (e Etcd) prepare(o *genericoptions.EtcdOptions) {
 	t := &o.StorageConfig.Transport

@@ -14,9 +14,9 @@ var RunUntilStopped = runUntilStopped
 // StopTimeout limits how long Stop waits.
 const StopTimeout = stopTimeout
 
-// BeginWith writes the first content of a backend.
-func BeginWith(ctx context.Context, b Backend, next func() (string, []byte, error)) error {
-	return b.begin(ctx, next)
+// LoadWith writes the first content of a backend.
+func LoadWith(ctx context.Context, b Backend, next func() (string, []byte, error)) error {
+	return b.load(ctx, next)
 }
 
 // Pairs calls visit with the content of a backend.
@@ -26,11 +26,19 @@ func Pairs(ctx context.Context, b Backend, visit func(key string, value []byte) 
 
 // Put writes a key, as a server does.
 func Put(ctx context.Context, e *EmbeddedEtcd, key, value string) error {
-	client, err := Etcd{Servers: []string{e.client}}.client()
-	if err != nil {
+	return e.external().withContent(func(c etcdContent) error {
+		_, err := c.Client.Put(ctx, key, value)
 		return err
-	}
-	defer client.Close()
-	_, err = client.Put(ctx, key, value)
-	return err
+	})
+}
+
+// Asked is a Memory that passes the context of each request for its content to With.
+type Asked struct {
+	Memory
+	With func(context.Context)
+}
+
+func (a Asked) pairs(ctx context.Context, visit func(key string, value []byte) error) error {
+	a.With(ctx)
+	return a.Memory.pairs(ctx, visit)
 }

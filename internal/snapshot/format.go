@@ -88,14 +88,14 @@ func (h Header) document() map[string]any {
 	return doc
 }
 
-// headerOf reads the first document of a file.
-func headerOf(doc map[string]any) (Header, error) {
+// headerOf reads the first document of a file, which must have the kind want.
+func headerOf(doc map[string]any, want string) (Header, error) {
 	version, _ := doc["apiVersion"].(string)
 	gv, _ := schema.ParseGroupVersion(version)
 	switch {
-	case gv.Group == group && doc["kind"] == storeKind:
+	case gv.Group == group && doc["kind"] == storeKind && want == kind:
 		return Header{}, &FormatError{Message: "it is the snapshot of a store, with which a new cluster can begin: rehearse up --from FILE"}
-	case gv.Group != group || doc["kind"] != kind:
+	case gv.Group != group || doc["kind"] != want:
 		return Header{}, withoutHeader(doc)
 	case version != APIVersion:
 		return Header{}, &FormatError{Message: fmt.Sprintf("the format of the snapshot is %s, and this program reads %s: use a newer rehearse", version, APIVersion)}

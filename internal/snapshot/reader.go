@@ -64,8 +64,21 @@ func NewReader(r io.Reader) (*Reader, error) {
 		out.first, out.next = doc, doc
 		return out, nil
 	}
-	out.header, err = headerOf(doc)
+	out.header, err = headerOf(doc, kind)
 	return out, err
+}
+
+// uncompressed returns the content of a file that may be compressed.
+func uncompressed(r io.Reader) (*bufio.Reader, error) {
+	in := bufio.NewReaderSize(r, 1<<16)
+	if magic, _ := in.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return in, nil
+	}
+	zip, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, unreadable(err, truncated(0))
+	}
+	return bufio.NewReaderSize(zip, 1<<16), nil
 }
 
 // Header returns what the first document says about the file. It is empty for a recording of KWOK.

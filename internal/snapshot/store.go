@@ -119,8 +119,7 @@ func NewStoreReader(r io.Reader) (*StoreReader, error) {
 	if doc["kind"] != storeKind {
 		return nil, &FormatError{Message: fmt.Sprintf("not the snapshot of a store: its first line must be a document of kind %s", storeKind)}
 	}
-	doc["kind"] = kind
-	h, err := headerOf(doc)
+	h, err := headerOf(doc, storeKind)
 	if err != nil {
 		return nil, err
 	}
@@ -225,19 +224,6 @@ func (r *StoreReader) incomplete(err error) error {
 
 func corruptStore(pairs uint64) error {
 	return &FormatError{Message: fmt.Sprintf("the snapshot is corrupt, after %d keys", pairs)}
-}
-
-// uncompressed returns the content of a file that may be compressed.
-func uncompressed(r io.Reader) (*bufio.Reader, error) {
-	in := bufio.NewReaderSize(r, 1<<16)
-	if magic, _ := in.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		return in, nil
-	}
-	zip, err := gzip.NewReader(in)
-	if err != nil {
-		return nil, unreadable(err, truncated(0))
-	}
-	return bufio.NewReaderSize(zip, 1<<16), nil
 }
 
 // firstLine reads the document in the first line of a file, which has format Store or JSONLines.

@@ -19,7 +19,7 @@ type pair struct {
 	value []byte
 }
 
-func storeFile(t testing.TB, compressed bool, pairs []pair) []byte {
+func storeFile(t rapid.TB, compressed bool, pairs []pair) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := snapshot.NewStoreWriter(&out, compressed, snapshot.Header{Created: "2026-01-02T03:04:05Z", KubernetesVersion: "v1.36.3"})
@@ -64,23 +64,11 @@ func TestStoreFile(t *testing.T) {
 		for range rapid.IntRange(0, 20).Draw(t, "pairs") {
 			pairs = append(pairs, pair{rapid.StringN(1, 50, 200).Draw(t, "key"), rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "value")})
 		}
-		var out bytes.Buffer
-		w, err := snapshot.NewStoreWriter(&out, rapid.Bool().Draw(t, "compressed"), snapshot.Header{KubernetesVersion: "v1.36.3"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range pairs {
-			if err := w.Write(p.key, p.value); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if !snapshot.IsStore(bytes.NewReader(out.Bytes())) {
+		file := storeFile(t, rapid.Bool().Draw(t, "compressed"), pairs)
+		if !snapshot.IsStore(bytes.NewReader(file)) {
 			t.Error("IsStore is false")
 		}
-		h, got, err := readStore(out.Bytes())
+		h, got, err := readStore(file)
 		if err != nil || h.KubernetesVersion != "v1.36.3" || fmt.Sprint(got) != fmt.Sprint(pairs) {
 			t.Errorf("read %v, %v, %v, want %v", h, got, err, pairs)
 		}

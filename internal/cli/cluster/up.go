@@ -106,7 +106,7 @@ func (o *upOptions) addFlags(cmd *cobra.Command, a *app) {
 	f.StringVar(&c.Name, "name", target.DefaultName(a.Getenv), "name of the cluster")
 	f.IntVar(&c.Nodes, "nodes", 3, "number of simulated nodes (node-0, node-1, ...); missing ones are created")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig to write to (default: the one that kubectl uses)")
-	f.StringVar(&o.from, "from", "", "begin with the objects of this file, which 'rehearse snapshot' wrote; its nodes are simulated, and --nodes is 0 by default")
+	f.StringVar(&o.from, "from", "", "begin with the objects of this file, which 'rehearse snapshot' wrote; its nodes are simulated, except those of a .store file, which stay as they are; --nodes is 0 by default")
 	f.StringVar(&c.DataDir, "data-dir", "", "store objects in this directory; they survive kill -9 (default: in memory)")
 	f.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "store objects in this etcd cluster (URLs)")
 	f.StringVar(&c.EtcdCAFile, "etcd-cafile", "", "certificate authority of --etcd-servers")

@@ -149,7 +149,7 @@ func (o *saveFlags) run(cmd *cobra.Command, c *console.Console, file string) err
 	ctx, stop := c.Interruptible(cmd.Context())
 	defer stop()
 	if format, compressed := snapshot.FormatOf(file); format == snapshot.Store {
-		return o.saveStore(ctx, c, config, file, compressed)
+		return saveStore(ctx, c, config, file, compressed)
 	}
 	return o.save(ctx, c, config, file)
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -49,7 +48,7 @@ func (o *saveFlags) rejectSelection(cmd *cobra.Command) error {
 }
 
 // saveStore saves the content of the store of one of our clusters.
-func (o *saveFlags) saveStore(ctx context.Context, c *console.Console, config *rest.Config, file string, compressed bool) error {
+func saveStore(ctx context.Context, c *console.Console, config *rest.Config, file string, compressed bool) error {
 	begin, p := c.Now(), &progress{line: c.NewProgress(), now: c.Now}
 	var pairs int
 	size, err := replaceFile(file, c.Out, func(w io.Writer) (err error) {
@@ -102,9 +101,7 @@ func copyStore(ctx context.Context, config *rest.Config, w io.Writer, compressed
 	if err != nil {
 		return 0, err
 	}
-	h := r.Header()
-	h.Created = time.Now().UTC().Format(time.RFC3339)
-	out, err := snapshot.NewStoreWriter(w, compressed, h)
+	out, err := snapshot.NewStoreWriter(w, compressed, r.Header())
 	if err != nil {
 		return 0, err
 	}

@@ -3,6 +3,8 @@ package seeded
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -147,7 +149,7 @@ func cachedCleanup(mgr ctrl.Manager, fixed bool) error {
 			from = r.live
 		}
 		have, err := members(ctx, from, d)
-		for name := range created {
+		for _, name := range slices.Sorted(maps.Keys(created)) { // the order of a map differs from run to run
 			have = append(have, *newMember(d, name))
 		}
 		for i := range have {

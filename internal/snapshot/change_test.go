@@ -186,6 +186,7 @@ func TestRecordingErrors(t *testing.T) {
 	const target = "target: {name: a, namespace: default}\n"
 	valid := change(target + "method: delete\ndurationNanosecond: 5")
 	head := "apiVersion: " + APIVersion + "\nkind: Snapshot\nspec: {recording: true}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n"
+	const plain = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n"
 	objectsEnd := "---\napiVersion: " + APIVersion + "\nkind: SnapshotEnd\nobjects: 1\n"
 	begin, end := head+objectsEnd, "---\napiVersion: "+APIVersion+"\nkind: RecordingEnd\n"
 	numbered := func(n int) string {
@@ -216,10 +217,15 @@ func TestRecordingErrors(t *testing.T) {
 		"after the end":         {begin + valid + end + valid, "a document follows the end of the recording"},
 		"changes of a snapshot": {strings.Replace(begin, "recording: true", "", 1) + valid + end, "a document follows the end of the snapshot"},
 		"change among objects":  {head + valid + objectsEnd + end, "the document is not an object"},
-		"KWOK, cut":             {strings.TrimSuffix(kwokRecording, "ult\n"), "document 3: the recording is truncated: it ends within this document"},
-		"KWOK, cut template":    {kwokRecording[:strings.Index(kwokRecording, "  data:")+4], "document 2: the recording is truncated"},
+		"KWOK, cut":             {strings.TrimSuffix(kwokRecording, "ult\n"), "document 3: the file is truncated: it ends within a line of this document; if the line is complete, end it with a newline"},
+		"KWOK, cut template":    {kwokRecording[:strings.Index(kwokRecording, "  data:")+4], "document 2: the file is truncated"},
 		"KWOK, invalid":         {strings.Replace(kwokRecording, "method: patch", "method: update", 1), "document 2: method \"update\""},
-		"KWOK, no change":       {kwokRecording[:strings.Index(kwokRecording, "---")], "not a snapshot: its first document must be kind Snapshot"},
+		"KWOK, no change":       {kwokRecording[:strings.Index(kwokRecording, "---")], ""},
+		"KWOK, two objects":     {plain + "---\n" + plain, ""},
+		"KWOK, cut object":      {plain + "---\n" + plain[:len(plain)-9], "document 2: the file is truncated: it ends within a line of this document; if the line is complete, end it with a newline"},
+		"KWOK, cut after kind":  {plain + "---\napiVersion: v1\nkind: ConfigMap\n", "document 2: the file is truncated: it ends within this document"},
+		"no name":               {"apiVersion: v1\nkind: Config\n---\n" + plain, `not a snapshot: its first document must be kind Snapshot of rehearse-k8s.github.io/v1alpha1 or an object with a name, and is kind Config of "v1"`},
+		"no name later":         {plain + "---\napiVersion: v1\nkind: Config\n---\n" + plain, "line 5: the document is not an object: it needs apiVersion, kind and metadata.name"},
 	} {
 		_, _, err := readRecording([]byte(c.data))
 		var bad *FormatError

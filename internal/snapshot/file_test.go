@@ -110,7 +110,7 @@ func TestFormatErrors(t *testing.T) {
 		"comments":           {"# by hand\n---\n" + head + "--- # first\n" + object + "---\n# none\n" + end + "---\n", ""},
 		"empty":              {"", "not a snapshot: it is empty"},
 		"blank":              {"\n\n", "not a snapshot: it has no document"},
-		"another file":       {"apiVersion: v1\nkind: Pod\n", `not a snapshot: its first document must be kind Snapshot of ` + APIVersion + `, and is kind Pod of "v1"`},
+		"another file":       {"apiVersion: v1\nkind: Pod\n", `not a snapshot: its first document must be kind Snapshot of ` + APIVersion + ` or an object with a name, and is kind Pod of "v1"`},
 		"text":               {"hello: [\n", "truncated"},
 		"newer":              {"apiVersion: rehearse-k8s.github.io/v2\nkind: Snapshot\n", "the format of the snapshot is rehearse-k8s.github.io/v2, and this program reads " + APIVersion + ": use a newer rehearse"},
 		"no end":             {head + object, "the snapshot is truncated: it ends after 1 objects, without its last document (kind SnapshotEnd)"},

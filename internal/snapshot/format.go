@@ -122,17 +122,17 @@ func headerOf(doc map[string]any, want string) (Header, error) {
 	}, nil
 }
 
-// mayBegin reports whether the first document of a file can be that of a recording of KWOK, which has no header.
+// mayBegin reports whether the first document of a file can be that of a file of KWOK, which has no header.
 func mayBegin(doc map[string]any) bool {
 	version, _ := doc["apiVersion"].(string)
 	gv, _ := schema.ParseGroupVersion(version)
 	return gv.Group != group && gv.Version != "" && doc["kind"] != nil
 }
 
-// withoutHeader reports a file that begins with this document, and is no recording of KWOK.
+// withoutHeader reports a file that begins with this document, which is neither a header nor an object.
 func withoutHeader(doc map[string]any) error {
 	version, _ := doc["apiVersion"].(string)
-	return &FormatError{Message: fmt.Sprintf("not a snapshot: its first document must be kind %s of %s, and is kind %v of %q", kind, APIVersion, doc["kind"], version)}
+	return &FormatError{Message: fmt.Sprintf("not a snapshot: its first document must be kind %s of %s or an object with a name, and is kind %v of %q", kind, APIVersion, doc["kind"], version)}
 }
 
 // FormatError reports a file that is not a complete snapshot of a supported version.

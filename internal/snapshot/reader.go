@@ -24,7 +24,8 @@ type Reader struct {
 	in         *bufio.Reader
 	lines      bool // JSONLines
 	header     Header
-	first      map[string]any // the first document of a file without a header, else nil
+	first      map[string]any // the first document of a file without a header, as KWOK writes it, else nil
+	patched    bool           // changes follow the objects of a file without a header
 	line       int            // lines read
 	start      int            // line of the current document
 	documents  int            // documents read
@@ -81,14 +82,15 @@ func uncompressed(r io.Reader) (*bufio.Reader, error) {
 	return bufio.NewReaderSize(zip, 1<<16), nil
 }
 
-// Header returns what the first document says about the file. It is empty for a recording of KWOK.
+// Header returns what the first document says about the file. It is empty for a file of KWOK.
 func (r *Reader) Header() Header { return r.header }
 
-// IsKWOK reports whether the file is a recording of KWOK, without a header. Its times are relative; see ResolveTimes.
+// IsKWOK reports whether the file is a snapshot or a recording of KWOK: objects, and perhaps changes, without a header and an end. If
+// it is cut off between two documents, no reader can notice that. The times of a recording are relative; see ResolveTimes.
 func (r *Reader) IsKWOK() bool { return r.first != nil }
 
 // IsRecording reports whether changes follow the objects. It is known after the last object.
-func (r *Reader) IsRecording() bool { return r.header.Recording || r.first != nil }
+func (r *Reader) IsRecording() bool { return r.header.Recording || r.patched }
 
 // Objects returns the number of objects read.
 func (r *Reader) Objects() int { return r.objects }
@@ -104,12 +106,15 @@ func (r *Reader) Next() (*unstructured.Unstructured, error) {
 	}
 	doc, err := r.document()
 	switch {
+	case err == io.EOF && r.first != nil: // KWOK does not mark the end
+		r.objectsEnd, r.ended = true, true
+		return nil, io.EOF
 	case err == io.EOF:
 		return nil, r.truncated()
 	case err != nil:
 		return nil, err
 	case isChange(doc) && r.first != nil: // KWOK writes nothing between the objects and the changes
-		r.objectsEnd, r.next = true, doc
+		r.objectsEnd, r.patched, r.next = true, true, doc
 		return nil, io.EOF
 	}
 	obj := &unstructured.Unstructured{Object: doc}
@@ -117,7 +122,11 @@ func (r *Reader) Next() (*unstructured.Unstructured, error) {
 		return nil, r.end(doc)
 	}
 	reason := invalid(obj)
-	if reason != "" && r.last {
+	switch {
+	case reason != "" && r.first != nil && r.objects == 0:
+		return nil, withoutHeader(r.first)
+	case reason != "" && r.last, r.first != nil && r.last && r.unended:
+		r.documents-- // this document is not complete
 		return nil, r.truncated()
 	}
 	if reason != "" {
@@ -171,10 +180,10 @@ func invalid(obj *unstructured.Unstructured) string {
 // truncated reports a file that ends before its last document.
 func (r *Reader) truncated() error {
 	switch {
-	case r.first != nil && !r.objectsEnd: // it has no changes, so it is no recording
-		return withoutHeader(r.first)
+	case r.first != nil && r.unended:
+		return &FormatError{Message: fmt.Sprintf("document %d: the file is truncated: it ends within a line of this document; if the line is complete, end it with a newline", r.documents+1)}
 	case r.first != nil:
-		return &FormatError{Message: fmt.Sprintf("document %d: the recording is truncated: it ends within this document", r.documents+1)}
+		return &FormatError{Message: fmt.Sprintf("document %d: the file is truncated: it ends within this document", r.documents+1)}
 	case r.objectsEnd && r.header.Recording:
 		return &FormatError{Message: fmt.Sprintf("the recording is truncated: it ends after document %d with %d changes, without its last document (kind %s)", r.documents, r.changes, recordingEndKind)}
 	}

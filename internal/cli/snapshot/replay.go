@@ -30,7 +30,7 @@ func replayCommand(c *console.Console) *cobra.Command {
 		Use:   "replay FILE",
 		Short: "Create the objects of a recording in a cluster, and apply its changes at their times",
 		Long: `Create the objects of FILE, which 'rehearse snapshot record' wrote, like 'rehearse snapshot restore', and then apply each change at its time.
-FILE can also be a recording of KWOK.
+FILE can also be a recording of KWOK (kwokctl snapshot export --record).
 
 On a terminal, keys control the replay: space pauses and continues, n applies the next change now, + and - double and halve the speed, q stops.
 
@@ -115,6 +115,9 @@ func (o *replayFlags) replay(ctx context.Context, c *console.Console, config *re
 	var bad *snapshot.FormatError
 	if errors.As(err, &bad) {
 		return &console.InconclusiveError{Message: fmt.Sprintf("%s: %v; nothing was restored", file, bad)}
+	}
+	if result.Restored.NoEnd {
+		c.Say("Note: %s has no header, as the files of KWOK; such a file does not mark its end, so changes may be missing there.", file)
 	}
 	if n := failed - maxShown; n > 0 {
 		c.Say("Failed: %s more", console.Count(n, "change"))

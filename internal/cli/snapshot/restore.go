@@ -21,6 +21,7 @@ import (
 // restoreFlags are the flags of restore.
 type restoreFlags struct {
 	cluster       target.Flags
+	selection     transfer.Selection
 	ifExists      string
 	parallel      int
 	simulateNodes bool
@@ -31,18 +32,23 @@ func restoreCommand(c *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Create the objects of a file in a cluster",
-		Long: `Create the objects of FILE, which 'rehearse snapshot save' or 'export' wrote, with their status.
+		Long: `Create the objects of FILE, which 'rehearse snapshot save' or 'export' wrote, with their status. FILE can also be a snapshot of KWOK
+(kwokctl snapshot save --format=k8s, or export): YAML documents, one per object.
 
 Without --name, --kubeconfig and --context, the cluster is the one that 'rehearse kubectl' uses. restore reads the whole file before it writes
 anything. It creates CustomResourceDefinitions first and pods after workloads, and replaces the UIDs of owners by the new ones. A reference to
-an owner that FILE does not contain is removed. After an interrupt, the same command creates what is missing.
+an owner that FILE does not contain, or that is not selected, is removed. After an interrupt, the same command creates what is missing.
 
 Controllers of the cluster act on the objects while they are created: a Deployment may get new pods before its own are restored. 'rehearse up
 --from FILE' starts a cluster whose controllers begin after the restore.`,
 		Example: `  rehearse snapshot restore cluster.yaml
-  rehearse snapshot restore cluster.yaml --context kind-kind --if-exists=fail`,
+  rehearse snapshot restore cluster.yaml --context kind-kind --if-exists=fail
+  rehearse snapshot restore cluster.yaml --only deployments,configmaps --namespace shop`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := validateSelection(cmd, o.selection); err != nil {
+				return err
+			}
 			config, r, err := o.prepare(cmd, c)
 			if err != nil {
 				return err
@@ -53,6 +59,7 @@ Controllers of the cluster act on the objects while they are created: a Deployme
 		},
 	}
 	o.addFlags(cmd, c)
+	addSelectionFlags(cmd, &o.selection, "restore")
 	return cmd
 }
 
@@ -61,7 +68,7 @@ var policies = []string{string(transfer.Skip), string(transfer.Update), string(t
 
 // prepare checks the flags, and returns the configuration of the cluster and the options of the restore.
 func (o *restoreFlags) prepare(cmd *cobra.Command, c *console.Console) (*rest.Config, transfer.RestoreOptions, error) {
-	r := transfer.RestoreOptions{IfExists: transfer.Policy(o.ifExists), Parallel: o.parallel}
+	r := transfer.RestoreOptions{Selection: o.selection, IfExists: transfer.Policy(o.ifExists), Parallel: o.parallel}
 	if !slices.Contains(policies, o.ifExists) {
 		return nil, r, console.Usagef("--if-exists %q: must be skip, update or fail", o.ifExists)
 	}
@@ -109,7 +116,10 @@ func restore(ctx context.Context, c *console.Console, config *rest.Config, file 
 	p.line.Clear()
 	seconds := c.Now().Sub(begin).Seconds()
 	var bad *snapshot.FormatError
+	var option *transfer.OptionError
 	switch {
+	case errors.As(err, &option):
+		return console.Usagef("--only: %v; nothing was restored", option)
 	case errors.As(err, &bad):
 		return &console.InconclusiveError{Message: fmt.Sprintf("%s: %v; nothing was restored", file, bad)}
 	case ctx.Err() != nil:
@@ -126,6 +136,12 @@ func restore(ctx context.Context, c *console.Console, config *rest.Config, file 
 	}
 	if result.Changes > 0 {
 		c.Say("Note: %s is a recording; this command ignores its %s, which 'rehearse snapshot replay' applies.", file, console.Count(result.Changes, "change"))
+	}
+	if result.NoEnd {
+		c.Say("Note: %s has no header, as the files of KWOK; such a file does not mark its end, so objects may be missing there.", file)
+	}
+	if result.Others > 0 {
+		c.Say("Note: left out %s of %s that the flags do not select.", console.Count(result.Others, "object"), file)
 	}
 	for _, f := range result.Failures {
 		c.Say("Failed: %s", f)

@@ -8,8 +8,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
@@ -88,25 +86,15 @@ func (o *saveFlags) addExportFlags(cmd *cobra.Command) {
 func (o *saveFlags) addFlags(cmd *cobra.Command, c *console.Console) {
 	o.cluster.AddFlags(cmd, c.Getenv)
 	f, s := cmd.Flags(), &o.selection
-	f.StringSliceVar(&s.Only, "only", nil, "save only these kinds, such as pods,deployments.apps (default: all)")
-	f.StringSliceVarP(&s.Namespaces, "namespace", "n", nil, "save only the objects of these namespaces, and the namespaces; of kinds without a namespace only those in --only")
-	f.StringVarP(&s.Selector, "selector", "l", "", "save only objects with these labels; it does not apply to namespaces and CustomResourceDefinitions")
+	addSelectionFlags(cmd, &s.Selection, "save")
 	f.Int64Var(&s.PageSize, "page-size", transfer.PageSize, "objects per list request")
 	f.BoolVar(&o.overwrite, "overwrite", false, "replace FILE if it exists")
 }
 
 func (o *saveFlags) validate(cmd *cobra.Command) error {
 	s := &o.selection
-	if err := console.RejectEmpty(cmd, "only", "namespace", "selector"); err != nil {
+	if err := validateSelection(cmd, s.Selection); err != nil {
 		return err
-	}
-	for _, n := range s.Namespaces {
-		if len(validation.IsDNS1123Label(n)) > 0 {
-			return console.Usagef("--namespace %q: must be a valid namespace name", n)
-		}
-	}
-	if _, err := labels.Parse(s.Selector); err != nil {
-		return console.Usagef("--selector %q: %v", s.Selector, err)
 	}
 	if s.PageSize < 1 {
 		return console.Usagef("--page-size %d: must be at least 1", s.PageSize)

@@ -83,7 +83,7 @@ func TestRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	data := record(t, c.RESTConfig(), transfer.RecordOptions{SaveOptions: transfer.SaveOptions{OmitSecretData: true, Namespaces: []string{"shop"}}}, 7, func() {
+	data := record(t, c.RESTConfig(), transfer.RecordOptions{SaveOptions: transfer.SaveOptions{Selection: transfer.Selection{Namespaces: []string{"shop"}}, OmitSecretData: true}}, 7, func() {
 		patch("v1/configmaps", "old", `{"data": {"a": "new", "c": null}}`)
 		patch("example.com/v1/widgets", "w", `{"spec": {"colours": ["red", "blue"]}}`)
 		patch("example.com/v1/widgets", "w", `{"status": {"phase": "Ready"}}`, "status")
@@ -161,7 +161,7 @@ func TestRecordExpired(t *testing.T) {
 		})
 	})
 	w := &warnings{}
-	data := record(t, config, transfer.RecordOptions{SaveOptions: transfer.SaveOptions{Only: []string{"configmaps"}, Namespaces: []string{"default"}, Warn: w.add}}, 5, func() {})
+	data := record(t, config, transfer.RecordOptions{SaveOptions: transfer.SaveOptions{Selection: transfer.Selection{Only: []string{"configmaps"}, Namespaces: []string{"default"}}, Warn: w.add}}, 5, func() {})
 	var got []string
 	for _, c := range changes(t, data) {
 		got = append(got, string(c.Method)+" "+c.Name)
@@ -197,7 +197,7 @@ func TestRecordLateWatch(t *testing.T) {
 	reports := 0
 	var b bytes.Buffer
 	_, err := transfer.Record(ctx, config, &b, snapshot.YAML, false, transfer.RecordOptions{
-		SaveOptions: transfer.SaveOptions{Only: []string{"configmaps", "secrets"}, Namespaces: []string{"default"}, Warn: t.Errorf},
+		SaveOptions: transfer.SaveOptions{Selection: transfer.Selection{Only: []string{"configmaps", "secrets"}, Namespaces: []string{"default"}}, Warn: t.Errorf},
 		Started: func(int) {
 			k.create("v1/configmaps", "default", "{apiVersion: v1, kind: ConfigMap, metadata: {name: first}}")
 			k.create("v1/secrets", "default", "{apiVersion: v1, kind: Secret, metadata: {name: second}}")

@@ -40,6 +40,7 @@ const maxFailures = 20
 
 // RestoreOptions are the options of Restore.
 type RestoreOptions struct {
+	Selection
 	IfExists Policy // default Skip
 	Parallel int    // number of concurrent requests; default 16
 	// NodeAnnotations are added to each node, such as the one by which the stage engine selects the nodes that it simulates.
@@ -53,9 +54,11 @@ type RestoreOptions struct {
 // RestoreResult counts the objects of a snapshot by what Restore did with them.
 type RestoreResult struct {
 	Header   snapshot.Header
-	Total    int // objects to restore
-	LeftOut  int // objects of the file that no restore can use
-	Changes  int // of a recording, which Restore ignores
+	Total    int  // objects to restore
+	LeftOut  int  // objects of the file that no restore can use
+	Others   int  // objects of the file that are not selected
+	NoEnd    bool // the file does not mark its end, so objects may be missing
+	Changes  int  // of a recording, which Restore ignores
 	Created  int
 	Existed  int // skipped
 	Updated  int
@@ -139,7 +142,11 @@ func (r *restorer) run(ctx context.Context, config *rest.Config, in io.Reader) (
 		return err
 	}
 	if r.orphans > 0 {
-		r.Warn("%d objects were created without a reference to an owner that the snapshot does not contain, first %s", r.orphans, r.orphan)
+		unselected := ""
+		if r.result.Others > 0 {
+			unselected = " or that is not selected"
+		}
+		r.Warn("%d objects were created without a reference to an owner that the snapshot does not contain%s, first %s", r.orphans, unselected, r.orphan)
 	}
 	if err := r.completeReferences(ctx); err != nil {
 		return err
@@ -157,17 +164,35 @@ func (r *restorer) read(ctx context.Context, in io.Reader) error {
 		return err
 	}
 	r.result.Header = file.Header()
+	var served []resource
+	if len(r.Only) > 0 {
+		if served, err = r.served(func(string, ...any) {}); err != nil {
+			return err
+		}
+	}
+	selected, err := r.selector(served)
+	if err != nil {
+		return err
+	}
 	start := time.Now()
 	for {
 		obj, err := file.Next()
 		if errors.Is(err, io.EOF) {
-			return r.readChanges(ctx, file)
+			if err := r.readChanges(ctx, file); err != nil {
+				return err
+			}
+			r.result.NoEnd = file.IsKWOK()
+			return selected.unknown()
 		}
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
 			return err
+		}
+		if !selected.selects(obj) {
+			r.result.Others++
+			continue
 		}
 		if snapshot.LeaveOut(obj) != "" {
 			if r.result.LeftOut++; r.changes != nil {

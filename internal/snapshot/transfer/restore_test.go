@@ -77,6 +77,28 @@ func TestRestore(t *testing.T) {
 		}
 	})
 
+	// A part of a file without header and end, as KWOK writes it. The reference to an owner that is not selected is removed.
+	t.Run("selection", func(t *testing.T) {
+		data := strings.Join([]string{"", namespace("selection"), configMap("selection", "owner", ", uid: "+uid(1)), configMap("selection", "part", ", labels: {app: web}"+owner("owner", 1)),
+			"{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: selection, labels: {app: web}}}", ""}, "\n---\n# In YAML\n")
+		_, _, err := restore(t, []byte(data), transfer.RestoreOptions{Selection: transfer.Selection{Only: []string{"cm", "sekrets"}}})
+		var bad *transfer.OptionError
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), `"sekrets"; nearest names: secrets`) {
+			t.Error(err)
+		}
+		result, warned, err := restore(t, []byte(data), transfer.RestoreOptions{Selection: transfer.Selection{Only: []string{"cm", "ns"}, Selector: "app=web"}})
+		if err != nil || !cmp.Equal(warned, []string{"1 objects were created without a reference to an owner that the snapshot does not contain or that is not selected, first ConfigMap selection/part (owner ConfigMap owner)"}) {
+			t.Errorf("%v, warnings %q", err, warned)
+		}
+		check(t, result, transfer.RestoreResult{Total: 2, Created: 2, Others: 2, NoEnd: true})
+		if got := k.list("v1/configmaps", "selection"); len(got) != 1 || got[0].GetName() != "part" || len(got[0].GetOwnerReferences()) > 0 {
+			t.Error(got)
+		}
+		if got := k.list("v1/secrets", "selection"); len(got) > 0 {
+			t.Error(got)
+		}
+	})
+
 	// The objects of a recording are restored; an invalid change restores nothing.
 	t.Run("recording", func(t *testing.T) {
 		change := func(method string) string {
@@ -92,7 +114,7 @@ func TestRestore(t *testing.T) {
 		if err != nil || len(warned) > 0 {
 			t.Errorf("%v, warnings %v", err, warned)
 		}
-		check(t, result, transfer.RestoreResult{Total: 2, Created: 2, Changes: 2})
+		check(t, result, transfer.RestoreResult{Total: 2, Created: 2, Changes: 2, NoEnd: true})
 		if _, err := time.Parse(time.RFC3339, k.get("v1/namespaces", "", "recording").GetAnnotations()["at"]); err != nil {
 			t.Error(err)
 		}
@@ -286,11 +308,11 @@ func TestSaveSelection(t *testing.T) {
 		o    transfer.SaveOptions
 		want []string
 	}{
-		"kinds":                  {transfer.SaveOptions{Only: []string{"cm", "clusterrole.rbac.authorization.k8s.io"}}, []string{"ClusterRole /mine", "ConfigMap a/labelled", "ConfigMap a/plain", "ConfigMap b/labelled", "ConfigMap b/plain"}},
-		"namespace":              {transfer.SaveOptions{Namespaces: []string{"a"}}, []string{"Namespace /a", "ConfigMap a/labelled", "ConfigMap a/plain", "Secret a/s"}},
-		"selector":               {transfer.SaveOptions{Selector: "app=web", Namespaces: []string{"a", "b"}}, []string{"Namespace /a", "Namespace /b", "ConfigMap a/labelled", "ConfigMap b/labelled"}},
-		"kind in a namespace":    {transfer.SaveOptions{Only: []string{"Secret"}, Namespaces: []string{"b"}}, []string{"Secret b/s"}},
-		"cluster-scoped by name": {transfer.SaveOptions{Only: []string{"clusterroles", "ns"}, Namespaces: []string{"b"}}, []string{"Namespace /b", "ClusterRole /mine"}},
+		"kinds":                  {transfer.SaveOptions{Selection: transfer.Selection{Only: []string{"cm", "clusterrole.rbac.authorization.k8s.io"}}}, []string{"ClusterRole /mine", "ConfigMap a/labelled", "ConfigMap a/plain", "ConfigMap b/labelled", "ConfigMap b/plain"}},
+		"namespace":              {transfer.SaveOptions{Selection: transfer.Selection{Namespaces: []string{"a"}}}, []string{"Namespace /a", "ConfigMap a/labelled", "ConfigMap a/plain", "Secret a/s"}},
+		"selector":               {transfer.SaveOptions{Selection: transfer.Selection{Selector: "app=web", Namespaces: []string{"a", "b"}}}, []string{"Namespace /a", "Namespace /b", "ConfigMap a/labelled", "ConfigMap b/labelled"}},
+		"kind in a namespace":    {transfer.SaveOptions{Selection: transfer.Selection{Only: []string{"Secret"}, Namespaces: []string{"b"}}}, []string{"Secret b/s"}},
+		"cluster-scoped by name": {transfer.SaveOptions{Selection: transfer.Selection{Only: []string{"clusterroles", "ns"}, Namespaces: []string{"b"}}}, []string{"Namespace /b", "ClusterRole /mine"}},
 	} {
 		data, _ := save(t, config, snapshot.YAML, c.o)
 		var got []string
@@ -305,14 +327,14 @@ func TestSaveSelection(t *testing.T) {
 		"configmap.apps": `the API server has no kind "configmap.apps" that can be listed and created; nearest names: `,
 		"leases":         `kind "leases" is never part of a snapshot: their holders do not exist in another cluster`,
 	} {
-		_, err := transfer.Save(t.Context(), config, &bytes.Buffer{}, snapshot.YAML, false, transfer.SaveOptions{Only: []string{only}, Warn: t.Errorf})
+		_, err := transfer.Save(t.Context(), config, &bytes.Buffer{}, snapshot.YAML, false, transfer.SaveOptions{Selection: transfer.Selection{Only: []string{only}}, Warn: t.Errorf})
 		var bad *transfer.OptionError
 		if !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v", only, err)
 		}
 	}
 	// Without its data, a Secret keeps its keys.
-	data, _ := save(t, config, snapshot.YAML, transfer.SaveOptions{Only: []string{"secrets"}, OmitSecretData: true})
+	data, _ := save(t, config, snapshot.YAML, transfer.SaveOptions{Selection: transfer.Selection{Only: []string{"secrets"}}, OmitSecretData: true})
 	if text := string(data); strings.Contains(text, "c2VjcmV0") || strings.Count(text, "  password: b21pdHRlZA==\n") != 2 && strings.Count(text, `  password: "b21pdHRlZA=="`) != 2 || !strings.Contains(text, "secretData: omitted") {
 		t.Error(text)
 	}
@@ -333,7 +355,7 @@ func TestSaveSelection(t *testing.T) {
 		})
 	})
 	old := &warnings{}
-	data, _ = save(t, expiring, snapshot.YAML, transfer.SaveOptions{Only: []string{"cm"}, PageSize: 2, Warn: old.add})
+	data, _ = save(t, expiring, snapshot.YAML, transfer.SaveOptions{Selection: transfer.Selection{Only: []string{"cm"}}, PageSize: 2, Warn: old.add})
 	if got := read(t, data); len(got) != 4 || len(old.text) != 1 || old.text[0] != "listing configmaps took so long that its first objects are older than its last ones" {
 		t.Errorf("%v\n%v", got, old.text)
 	}
@@ -348,7 +370,7 @@ func TestSaveSelection(t *testing.T) {
 			return next.RoundTrip(r)
 		})
 	})
-	save(t, ahead, snapshot.YAML, transfer.SaveOptions{Only: []string{"cm"}, PageSize: 2, Progress: func(_ string, done, _ int) {
+	save(t, ahead, snapshot.YAML, transfer.SaveOptions{Selection: transfer.Selection{Only: []string{"cm"}}, PageSize: 2, Progress: func(_ string, done, _ int) {
 		select {
 		case <-asked:
 		case <-time.After(30 * time.Second):
@@ -367,11 +389,11 @@ func TestSaveSelection(t *testing.T) {
 		})
 	})
 	w := &warnings{}
-	data, _ = save(t, limited, snapshot.YAML, transfer.SaveOptions{Namespaces: []string{"a"}, Warn: w.add})
+	data, _ = save(t, limited, snapshot.YAML, transfer.SaveOptions{Selection: transfer.Selection{Namespaces: []string{"a"}}, Warn: w.add})
 	if got := read(t, data); len(got) != 3 || len(w.text) != 1 || w.text[0] != "secrets is left out: secrets is forbidden" {
 		t.Errorf("%v\n%v", got, w.text)
 	}
-	if _, err := transfer.Save(t.Context(), limited, &bytes.Buffer{}, snapshot.YAML, false, transfer.SaveOptions{Only: []string{"secrets"}, Warn: t.Errorf}); err == nil || !strings.HasPrefix(err.Error(), "list secrets: secrets is forbidden") {
+	if _, err := transfer.Save(t.Context(), limited, &bytes.Buffer{}, snapshot.YAML, false, transfer.SaveOptions{Selection: transfer.Selection{Only: []string{"secrets"}}, Warn: t.Errorf}); err == nil || !strings.HasPrefix(err.Error(), "list secrets: secrets is forbidden") {
 		t.Error(err)
 	}
 }

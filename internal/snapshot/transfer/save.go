@@ -22,11 +22,9 @@ const PageSize = 500
 // SaveOptions select what Save writes.
 type SaveOptions struct {
 	// Header describes the file; Save adds the version of the API server and the selection.
-	Header         snapshot.Header
-	Only           []string // kinds, as for kubectl; empty: all
-	Namespaces     []string // empty: all, and objects without a namespace
-	Selector       string   // of labels; it does not apply to namespaces and definitions of kinds
-	PageSize       int64    // 0: PageSize
+	Header snapshot.Header
+	Selection
+	PageSize       int64 // 0: PageSize
 	OmitSecretData bool
 	// Progress, if set, is called after each page with the resource and the numbers of its objects: those written and those
 	// that exist, as far as the API server reports them.

@@ -4,15 +4,19 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	extender "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/rehearse-k8s/rehearse/cluster"
 )
@@ -46,16 +50,44 @@ profiles:
   pluginConfig:
   - name: NodeResourcesFit
     args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+extenders:
+- urlPrefix: %s
+  filterVerb: filter
 `
 )
+
+// rejectNode0 is an extender of the scheduler that rejects the node node-0.
+func rejectNode0(t *testing.T, asked *atomic.Int32) *httptest.Server {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var args extender.ExtenderArgs
+		if err := json.NewDecoder(r.Body).Decode(&args); err != nil || r.URL.Path != "/filter" {
+			t.Errorf("the extender was asked %s: %v", r.URL, err)
+			return
+		}
+		asked.Add(1)
+		answer := extender.ExtenderFilterResult{Nodes: &corev1.NodeList{}, FailedNodes: extender.FailedNodesMap{"node-0": "rejected"}}
+		for _, n := range args.Nodes.Items {
+			if n.Name != "node-0" {
+				answer.Nodes.Items = append(answer.Nodes.Items, n)
+			}
+		}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
 
 // TestSettings starts a cluster with settings of its components, and checks that each takes effect.
 func TestSettings(t *testing.T) {
 	auditLog := filepath.Join(t.TempDir(), "audit.log")
+	var asked atomic.Int32
+	schedulerFile := write(t, "scheduler.yaml", fmt.Sprintf(schedulerConfig, rejectNode0(t, &asked).URL))
 	c := startCluster(t, cluster.Options{
-		Nodes: 1, Controllers: []string{"stage", "scheduler"}, RuntimeConfig: []string{"autoscaling/v1=false"}, AdmissionPlugins: []string{"AlwaysPullImages", "-ServiceAccount"},
+		Nodes: 2, Controllers: []string{"stage", "scheduler"}, RuntimeConfig: []string{"autoscaling/v1=false"}, AdmissionPlugins: []string{"AlwaysPullImages", "-ServiceAccount"},
 		ServiceCIDR: "10.77.0.0/16", AuditPolicyFile: write(t, "policy.yaml", auditPolicy), AuditLogFile: auditLog,
-		SchedulerConfigFile: write(t, "scheduler.yaml", schedulerConfig), NodeLeaseDuration: 20 * time.Second,
+		SchedulerConfigFile: schedulerFile, NodeLeaseDuration: 20 * time.Second,
 	})
 	k, err := kubernetes.NewForConfig(c.RESTConfig())
 	if err != nil {
@@ -76,10 +108,13 @@ func TestSettings(t *testing.T) {
 	if err != nil || pod.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways {
 		t.Fatalf("admission plugins: %v", err)
 	}
-	await(t, "the scheduler's second profile binds the pod", func() error {
+	await(t, "the scheduler's second profile binds the pod to the node that the extender does not reject", func() error {
 		p, err := k.CoreV1().Pods("default").Get(ctx, "a", metav1.GetOptions{})
 		if err == nil && p.Spec.NodeName == "" {
 			err = fmt.Errorf("not bound: %+v", p.Status.Conditions)
+		}
+		if err == nil && (p.Spec.NodeName != "node-1" || asked.Load() == 0) {
+			t.Fatalf("bound to %s, the extender was asked %d times", p.Spec.NodeName, asked.Load())
 		}
 		return err
 	})

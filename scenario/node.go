@@ -15,8 +15,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// MostBytes is the length of the longest file that is read: the API takes no larger object either.
+const MostBytes = 3 << 20
+
 const (
-	mostBytes = 3 << 20 // of a file: the API takes no larger object either
 	mostNodes = 100_000 // of a file, aliases resolved: they can make a short text very large
 	mostDeep  = 100
 )
@@ -111,8 +113,8 @@ var yamlLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
 // documents returns the YAML documents of a file, without empty ones. It returns none if the file has
 // errors.
 func (p *problems) documents(file string, data []byte) (docs []at) {
-	if len(data) > mostBytes {
-		p.report(at{file: file}, "", "is %d bytes long, more than %d", len(data), mostBytes)
+	if len(data) > MostBytes {
+		p.report(at{file: file}, "", "is %d bytes long, more than %d", len(data), MostBytes)
 		return nil
 	}
 	for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/snapshot"
 	"github.com/rehearse-k8s/rehearse/internal/snapshot/transfer"
 	"github.com/rehearse-k8s/rehearse/internal/snapshot/useractions"
+	"github.com/rehearse-k8s/rehearse/scenario"
 )
 
 // recordingOptions are the flags of test that make a scenario of a recording.
@@ -88,6 +90,10 @@ func (a *app) fromRecording(o *testOptions, base string) (file string, err error
 	data, err := useractions.Encode(s, comments)
 	if err != nil {
 		return "", err
+	}
+	if len(data) > scenario.MostBytes {
+		return "", console.Usagef("--from-recording %s: its %s and %s make a scenario of %s, more than the %s that are read: record less (--only, --namespace, --selector or --for of 'rehearse snapshot record'), or name fewer users with --user-manager",
+			o.recording.file, console.Count(len(result.Objects), "object"), console.Count(len(result.Actions), "action"), humanize.IBytes(uint64(len(data))), humanize.IBytes(scenario.MostBytes))
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return "", console.Usagef("write the scenario: %v", err)

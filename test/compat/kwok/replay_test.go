@@ -90,8 +90,8 @@ var kwokctlKinds = []string{"node", "configmap", "deployment.apps", "pod"}
 // kwokRecording is the file that `kwokctl snapshot export --record` writes.
 type kwokRecording struct {
 	bytes.Buffer
-	wanted map[string]bool // by line: whether the file lacks it
-	all    atomic.Bool     // the file has all wanted lines
+	wanted map[string]bool // lines that the file lacks: the last change of each kind has one of them
+	all    atomic.Bool     // the file has all of them
 }
 
 func (r *kwokRecording) Write(data []byte) (int, error) {
@@ -193,7 +193,7 @@ func TestReplayOfKWOK(t *testing.T) {
 	configMaps.create("{apiVersion: v1, kind: ConfigMap, metadata: {name: filler}}")
 
 	// As in KWOK's command `snapshot export --record`.
-	file := &kwokRecording{wanted: map[string]bool{"name: last-configmap": true, "name: last-deployment": true, "name: last-pod": true}}
+	file := &kwokRecording{wanted: map[string]bool{"name: last-configmap": true, "name: last-deployment": true, "last: of-pods": true}}
 	saver, err := snapshot.NewSaver(snapshot.SaveConfig{Clientset: clients, Filters: mappings})
 	if err != nil {
 		t.Fatal(err)
@@ -220,9 +220,7 @@ func TestReplayOfKWOK(t *testing.T) {
 	configMaps.remove("old")
 	deployments.create(fmt.Sprintf(deployment, "shop"))
 	deployments.patch("shop", `{"spec": {"replicas": 5}}`)
-	pods.create(fmt.Sprintf(pod, "last-pod"))
-	p.run("kubectl", "--name", "source", "wait", "pod/last-pod", "--for=condition=Ready", "--timeout=60s")
-	pods.patch("last-pod", `{"metadata": {"annotations": {"end": "yes"}}}`)
+	pods.patch("web", `{"metadata": {"annotations": {"last": "of-pods"}}}`)
 	deployments.create(fmt.Sprintf(deployment, "last-deployment"))
 	configMaps.create("{apiVersion: v1, kind: ConfigMap, metadata: {name: last-configmap}}")
 	// KWOK writes a change to the file after 1,024 later ones, and an interrupt loses the changes that it has not received.

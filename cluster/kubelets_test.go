@@ -265,6 +265,8 @@ func TestLogFiles(t *testing.T) {
 	previous := writeFile(t, filepath.Join(dir, "previous.log"), criLog(0, "before"))
 	docker := writeFile(t, filepath.Join(dir, "docker.log"), `{"log":"from docker\n","stream":"stderr","time":"2027-03-01T09:00:00Z"}`+"\n")
 	plain := writeFile(t, filepath.Join(dir, "plain.log"), "plain\n")
+	now := time.Now().UTC()
+	recent := writeFile(t, filepath.Join(dir, "recent.log"), now.Add(-time.Hour).Format(time.RFC3339Nano)+" stdout F an hour ago\n"+now.Format(time.RFC3339Nano)+" stdout F now\n")
 	config := writeFile(t, filepath.Join(dir, "rules.yaml"), fmt.Sprintf(`# Logs of the tests.
 ---
 apiVersion: kwok.x-k8s.io/v1alpha1
@@ -275,21 +277,24 @@ spec:
   - {containers: [main], logsFile: %s, previousLogsFile: %s, follow: true}
   - {containers: [docker], logsFile: %s}
   - {containers: [plain], logsFile: %s}
+  - {containers: [recent], logsFile: %s}
   - {containers: [missing], logsFile: %s}
 ---
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Logs
 metadata: {name: own, namespace: default}
 spec: {logs: [{containers: [side], logsFile: %s}]}
-`, web, previous, docker, plain, filepath.Join(dir, "missing.log"), docker))
+`, web, previous, docker, plain, recent, filepath.Join(dir, "missing.log"), docker))
 	k := startKubelets(t, config)
-	p := k.pod(t, "web", map[string]corev1.ContainerState{"main": running(), "docker": running(), "plain": running(), "missing": running()})
+	p := k.pod(t, "web", map[string]corev1.ContainerState{"main": running(), "docker": running(), "plain": running(), "recent": running(), "missing": running()})
 	k.pod(t, "own", map[string]corev1.ContainerState{"main": running(), "side": running()})
 
 	main := func(o corev1.PodLogOptions) corev1.PodLogOptions { o.Container = "main"; return o }
 	k.wantLogs(t, "web", main(corev1.PodLogOptions{}), "one\ntwo\nthree\n")
 	k.wantLogs(t, "web", main(corev1.PodLogOptions{TailLines: ptr.To[int64](1), Timestamps: true}), "2027-03-01T09:00:02.000000000Z three\n")
 	k.wantLogs(t, "web", main(corev1.PodLogOptions{SinceTime: &metav1.Time{Time: started.Add(time.Second)}}), "two\nthree\n")
+	k.wantLogs(t, "web", corev1.PodLogOptions{Container: "recent", SinceSeconds: ptr.To[int64](1800)}, "now\n")
+	k.wantLogs(t, "web", corev1.PodLogOptions{Container: "recent", SinceSeconds: ptr.To[int64](7200)}, "an hour ago\nnow\n")
 	k.wantLogs(t, "web", main(corev1.PodLogOptions{LimitBytes: ptr.To[int64](5)}), "one\nt")
 	k.wantLogs(t, "web", corev1.PodLogOptions{Container: "docker"}, "from docker\n")
 	k.wantLogs(t, "own", corev1.PodLogOptions{Container: "side"}, "from docker\n")

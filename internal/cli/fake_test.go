@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -19,7 +20,8 @@ import (
 )
 
 // fake replaces a cluster where only the life of a process, its files and its signals matter: a TLS socket
-// that answers /readyz. Tests about Kubernetes use the real one.
+// that answers /readyz, with an error while its state directory contains the file "unready". Tests about Kubernetes
+// use the real one.
 type fake struct {
 	name   string
 	server *httptest.Server
@@ -45,7 +47,7 @@ func startFake(ctx context.Context, o cluster.Options) (clustercmd.Running, erro
 		_, _ = os.Stderr.WriteString("panic: all is lost\n")
 		os.Exit(3)
 	}
-	f := newFake(o.Name)
+	f := newFake(o.Name, o.StateDir)
 	switch mode {
 	case "break":
 		time.AfterFunc(50*time.Millisecond, func() { f.end(errors.New("the disk is gone")) })
@@ -55,14 +57,18 @@ func startFake(ctx context.Context, o cluster.Options) (clustercmd.Running, erro
 	return f, nil
 }
 
-func newFake(name string) *fake {
+func newFake(name, stateDir string) *fake {
 	f := &fake{name: name, done: make(chan struct{})}
 	f.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/readyz" {
+		_, err := os.Stat(filepath.Join(stateDir, "unready"))
+		switch {
+		case r.URL.Path != "/readyz":
+			http.NotFound(w, r)
+		case err == nil:
+			http.Error(w, "[-]etcd failed", http.StatusInternalServerError)
+		default:
 			_, _ = w.Write([]byte("ok"))
-			return
 		}
-		http.NotFound(w, r)
 	}))
 	return f
 }

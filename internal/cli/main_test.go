@@ -46,7 +46,7 @@ func newBench(t *testing.T) *testBench {
 	b.Exit = func(code int) { b.exits <- code }
 	b.Now = func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 	b.start = func(_ context.Context, o cluster.Options) (clustercmd.Running, error) {
-		b.cluster = newFake(o.Name)
+		b.cluster = newFake(o.Name, o.StateDir)
 		return b.cluster, nil
 	}
 	return b
@@ -113,7 +113,7 @@ func TestSecondCtrlCEndsAtOnce(t *testing.T) {
 	b := newBench(t)
 	stopping, release := make(chan struct{}), make(chan struct{})
 	b.start = func(_ context.Context, o cluster.Options) (clustercmd.Running, error) {
-		b.cluster = newFake(o.Name)
+		b.cluster = newFake(o.Name, o.StateDir)
 		b.cluster.stop = func() { close(stopping); <-release }
 		return b.cluster, nil
 	}

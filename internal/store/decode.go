@@ -106,7 +106,9 @@ func (s *objects) object(ctx context.Context, key string, v *version) (obj runti
 		return obj, false, nil
 	}
 	// The version was written raw or by another Storage: cache the object as this one decodes it.
-	return s.remember(&v.decoded, known, obj), true, nil
+	obj = s.remember(&v.decoded, known, obj)
+	s.worlds.remember(v)
+	return obj, true, nil
 }
 
 // remember replaces the cached object by obj and returns the object that this Storage must return

@@ -56,6 +56,39 @@ func TestPartsAreShared(t *testing.T) {
 	})
 }
 
+// TestPartsOfRawValuesAreShared: objects that were written as bytes, as those of a store's file are, share their equal parts when readers
+// decode them.
+func TestPartsOfRawValuesAreShared(t *testing.T) {
+	from := New(Options{})
+	before := pods(t, from, nil)
+	eachSharing(t, func(t *testing.T, ws *Worlds) {
+		s := pods(t, ws, nil)
+		labels := map[string]uintptr{}
+		for _, name := range []string{"a", "b"} {
+			key := "/pods/ns/" + name
+			if _, _, _, _, ok := from.World("").RawGet(key); !ok {
+				p := pod("ns", name)
+				p.Labels = map[string]string{"app": "web"}
+				mustCreate(t, t.Context(), before, p)
+			}
+			value, _, _, _, _ := from.World("").RawGet(key)
+			if _, ok := ws.World("").RawPut(key, value, 0); !ok {
+				t.Fatalf("%s exists", key)
+			}
+			v, _ := ws.World("").live(key)
+			obj, _, err := s.object(t.Context(), key, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			labels[name] = reflect.ValueOf(obj.(*example.Pod).Labels).Pointer()
+		}
+		if shares := labels["a"] == labels["b"]; shares != ws.options.ShareParts {
+			t.Errorf("two pods share their labels: %v, want %v", shares, ws.options.ShareParts)
+		}
+		checkShared(t, s)
+	})
+}
+
 // TestOwnersMayChange checks that a caller that owns an object can modify all of it without any
 // effect on others.
 func TestOwnersMayChange(t *testing.T) { eachSharing(t, testOwnersMayChange) }

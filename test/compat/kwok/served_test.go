@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -296,13 +297,17 @@ func (s served) checkAttach(t *testing.T, file string) {
 		defer close(first)
 		_, _ = lines.Peek(1)
 	}()
-	for arrived := false; !arrived; {
+	err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		appendTo(t, file, "wait")
 		select {
 		case <-first:
-			arrived = true
+			return true, nil
 		default:
+			return false, nil
 		}
+	})
+	if err != nil {
+		t.Fatalf("attach: no line arrived: %v", err)
 	}
 	want := []string{"attach content 1", "attach content 2", "attach content 3"}
 	for _, text := range want {

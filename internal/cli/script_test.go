@@ -5,9 +5,12 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"syscall"
@@ -60,6 +63,7 @@ func scripts(dir string) testscript.Params {
 			"ended":  ended,
 			"signal": signalCluster,
 			"until":  until,
+			"dial":   dial,
 		},
 	}
 }
@@ -153,6 +157,31 @@ func until(ts *testscript.TestScript, _ bool, args []string) {
 	for ts.Exec(args[0], args[1:]...) != nil {
 		if time.Now().After(deadline) {
 			ts.Fatalf("it never succeeded")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// forwarding is the line in which kubectl port-forward names its port on this machine.
+var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) -> `)
+
+// dial connects to the port that kubectl port-forward names in a file with its output, and writes what it receives to stdout: dial FILE
+func dial(ts *testscript.TestScript, _ bool, args []string) {
+	deadline := time.Now().Add(scriptTimeout)
+	for {
+		data, err := os.ReadFile(ts.MkAbs(args[0]))
+		if found := forwarding.FindSubmatch(data); found != nil {
+			conn, err := net.Dial("tcp", string(found[1]))
+			ts.Check(err)
+			defer conn.Close()
+			// kubectl resets the connection when the target has an error, which it reports itself.
+			answer, _ := io.ReadAll(conn)
+			_, err = ts.Stdout().Write(answer)
+			ts.Check(err)
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s never named a port: %q, %v", args[0], data, err)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -133,8 +134,11 @@ func (e executor) ExecInContainer(ctx context.Context, _, _, _ string, command [
 		c.Env = append(c.Env, v.Name+"="+v.Value)
 	}
 	c.WaitDelay = outputTimeout
-	var err error
-	if err = setUser(c, local.SecurityContext); err == nil {
+	err := checkWorkDir(local.WorkDir)
+	if err == nil {
+		err = setUser(c, local.SecurityContext)
+	}
+	if err == nil {
 		if tty {
 			err = runOnTerminal(c, in, out, resize)
 		} else {
@@ -146,9 +150,43 @@ func (e executor) ExecInContainer(ctx context.Context, _, _, _ string, command [
 		return utilexec.CodeExitError{Err: fmt.Errorf("exit code %d", code), Code: code}
 	}
 	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-		return fmt.Errorf("%s: %w", e.match.Object, err)
+		return fmt.Errorf("%s: %w", e.match.Object, startError(command[0], err))
 	}
 	return nil
+}
+
+// checkWorkDir names the directory that does not exist, because the error of Start would name the command.
+func checkWorkDir(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+		err = failed.Err
+	} else if err == nil && !info.IsDir() {
+		err = errors.New("is not a directory")
+	}
+	if err != nil {
+		return fmt.Errorf("local.workDir %s: %w", dir, err)
+	}
+	return nil
+}
+
+// startError explains an error of Start with the name of the command as the user wrote it. It returns other errors unchanged.
+func startError(command string, err error) error {
+	unknown, failed := (*exec.Error)(nil), (*fs.PathError)(nil)
+	switch {
+	case errors.As(err, &unknown):
+		err = unknown.Err
+	case errors.As(err, &failed) && failed.Op == "fork/exec":
+		err = failed.Err
+	default:
+		return err
+	}
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("start %q: %w; commands run on the machine that simulates the node, not in the image of the container", command, err)
+	}
+	return fmt.Errorf("start %q: %w", command, err)
 }
 
 // run runs a command with pipes. The end of in closes the command's stdin.

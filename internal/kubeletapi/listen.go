@@ -31,8 +31,8 @@ type ListenOptions struct {
 	Address string
 	// NodeIP is the address of the nodes, for a certificate that is created.
 	NodeIP string
-	// CertFile and KeyFile are the serving certificate; without them, one is created that no authority has signed, as a kubelet does.
-	CertFile, KeyFile string
+	// Certificate is the serving certificate; without it, one is created that no authority has signed, as a kubelet does.
+	Certificate *tls.Certificate
 	// Config connects to the API server that decides about requests.
 	Config *rest.Config
 }
@@ -90,12 +90,8 @@ func (l *Listener) Close() {
 }
 
 func (o *ListenOptions) certificate() (tls.Certificate, error) {
-	if o.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
-		if err != nil {
-			err = fmt.Errorf("load the serving certificate: %w", err)
-		}
-		return pair, err
+	if o.Certificate != nil {
+		return *o.Certificate, nil
 	}
 	cert, key, err := certutil.GenerateSelfSignedCertKey(o.NodeIP, []net.IP{net.ParseIP(o.NodeIP)}, nil)
 	if err != nil {

@@ -94,7 +94,7 @@ func dialForward(ctx context.Context, t v1alpha1.ForwardTarget, stream io.ReadWr
 	d := net.Dialer{Timeout: dialTimeout}
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(strings.Trim(t.Address, "[]"), strconv.Itoa(int(t.Port))))
 	if err != nil {
-		return err
+		return fmt.Errorf("target: %w; start a server at this address, or change the target", err)
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -121,10 +121,14 @@ func runForward(ctx context.Context, command []string, stream io.ReadWriteCloser
 	if err := setUser(c, nil); err != nil {
 		return err
 	}
-	if err := run(c, stream, stream, messages); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-		return fmt.Errorf("%s: %w%s", command[0], err, messages)
+	err := run(c, stream, stream, messages)
+	switch {
+	case err == nil || errors.Is(err, exec.ErrWaitDelay):
+		return nil
+	case c.Process == nil:
+		return fmt.Errorf("command: %w", startError(command[0], err))
 	}
-	return nil
+	return fmt.Errorf("%s: %w%s", command[0], err, messages)
 }
 
 // limitedBuffer keeps the first bytes that are written to it.

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"sync"
 
@@ -28,6 +29,18 @@ type KubeletOptions struct {
 
 func (o *KubeletOptions) on() bool { return o.Address != "" && o.Address != probes.Off }
 
+// certificate loads the files of the serving certificate. Without files it returns nil.
+func (o *KubeletOptions) certificate() (*tls.Certificate, error) {
+	if o.CertFile == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("--kubelet-cert-file %s, --kubelet-key-file %s: %w", o.CertFile, o.KeyFile, err)
+	}
+	return &pair, nil
+}
+
 // serveKubelet serves the kubelet API until the returned function is called, on standbys too. The nodes that the stages initialize point
 // to it.
 func (s *simulation) serveKubelet(ctx context.Context) (stop func(), err error) {
@@ -47,8 +60,12 @@ func (s *simulation) serveKubelet(ctx context.Context) (stop func(), err error) 
 	if !s.Kubelet.EnableExec {
 		o.NoCommands = "start 'rehearse simulate' with --enable-exec"
 	}
+	pair, err := s.Kubelet.certificate()
+	if err != nil {
+		return nil, err
+	}
 	listener, err := kubeletapi.New(o).Listen(ctx, kubeletapi.ListenOptions{
-		Address: s.Kubelet.Address, NodeIP: s.Stage.NodeIP, CertFile: s.Kubelet.CertFile, KeyFile: s.Kubelet.KeyFile, Config: s.Config,
+		Address: s.Kubelet.Address, NodeIP: s.Stage.NodeIP, Certificate: pair, Config: s.Config,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--kubelet-address %s: %w", s.Kubelet.Address, err)

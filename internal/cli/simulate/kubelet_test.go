@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,7 +24,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/transport/spdy"
+	certutil "k8s.io/client-go/util/cert"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rehearse-k8s/rehearse/internal/controller/nodepressure"
@@ -86,6 +92,41 @@ func (w *world) exec(command ...string) (string, error) {
 	return out.String(), err
 }
 
+// forward connects to a port of the pod, and returns the answer.
+func (w *world) forward(port int) (string, error) {
+	w.t.Helper()
+	url := w.client.CoreV1().RESTClient().Post().Namespace("default").Resource("pods").Name("p-" + w.node).SubResource("portforward").URL()
+	roundTripper, upgrader, err := spdy.RoundTripperFor(w.admin)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	conn, _, err := spdy.NewDialer(upgrader, &http.Client{Transport: roundTripper}, http.MethodPost, url).Dial(portforward.PortForwardProtocolV1Name)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	headers := http.Header{}
+	headers.Set(corev1.PortHeader, fmt.Sprint(port))
+	headers.Set(corev1.PortForwardRequestIDHeader, "1")
+	headers.Set(corev1.StreamType, corev1.StreamTypeError)
+	problems, err := conn.CreateStream(headers)
+	if err != nil {
+		return "", err
+	}
+	_ = problems.Close()
+	headers.Set(corev1.StreamType, corev1.StreamTypeData)
+	data, err := conn.CreateStream(headers)
+	if err != nil {
+		return "", err
+	}
+	_ = data.Close()
+	answer, err := io.ReadAll(data)
+	if problem, _ := io.ReadAll(problems); len(problem) > 0 {
+		err = errors.New(string(problem))
+	}
+	return string(answer), err
+}
+
 // TestKubelet: the API server reaches the kubelet API of a simulate command at a port: logs, usage and health; commands only with
 // --enable-exec.
 func TestKubelet(t *testing.T) {
@@ -96,6 +137,7 @@ func TestKubelet(t *testing.T) {
 	}
 	objects := "{apiVersion: kwok.x-k8s.io/v1alpha1, kind: ClusterLogs, metadata: {name: all}, spec: {logs: [{logsFile: " + file + "}]}}\n---\n" +
 		"{apiVersion: kwok.x-k8s.io/v1alpha1, kind: ClusterExec, metadata: {name: all}, spec: {execs: [{local: {}}]}}\n---\n" +
+		"{apiVersion: kwok.x-k8s.io/v1alpha1, kind: ClusterPortForward, metadata: {name: all}, spec: {forwards: [{ports: [80], command: [echo, forwarded]}]}}\n---\n" +
 		"{apiVersion: kwok.x-k8s.io/v1alpha1, kind: Metric, metadata: {name: shop}, spec: {path: '/metrics/nodes/{nodeName}/shop', metrics: [{name: shop_nodes, kind: gauge, value: '1'}]}}\n"
 	r, _ := w.kubelet(objects, nil)
 	logs, err := w.client.CoreV1().Pods("default").GetLogs("p-"+w.node, &corev1.PodLogOptions{}).DoRaw(t.Context())
@@ -103,6 +145,9 @@ func TestKubelet(t *testing.T) {
 		t.Errorf("%q, %v", logs, err)
 	}
 	if out, err := w.exec("echo", "yes"); err == nil || !strings.Contains(err.Error(), "exec is disabled: start 'rehearse simulate' with --enable-exec") {
+		t.Errorf("%q, %v", out, err)
+	}
+	if out, err := w.forward(80); err == nil || !strings.Contains(err.Error(), "port-forward is disabled: start 'rehearse simulate' with --enable-exec") {
 		t.Errorf("%q, %v", out, err)
 	}
 	// A pod on a node that this process does not simulate.
@@ -115,6 +160,9 @@ func TestKubelet(t *testing.T) {
 
 	r, port := w.kubelet(objects, func(o *KubeletOptions) { o.EnableExec = true })
 	if out, err := w.exec("echo", "yes"); err != nil || out != "yes\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if out, err := w.forward(80); err != nil || out != "forwarded\n" {
 		t.Errorf("%q, %v", out, err)
 	}
 	url := fmt.Sprintf("https://127.0.0.1:%d", port)
@@ -143,8 +191,10 @@ func TestKubelet(t *testing.T) {
 		return answer.StatusCode, string(body)
 	}
 	path := "/containerLogs/default/p-" + w.node + "/c"
-	if code, body := get(path, ""); code != http.StatusUnauthorized {
-		t.Errorf("without a token: %d %s", code, body)
+	for _, path := range []string{path, "/livez", "/readyz"} {
+		if code, body := get(path, ""); code != http.StatusUnauthorized {
+			t.Errorf("%s without a token: %d %s", path, code, body)
+		}
 	}
 	if code, body := get(path, "wrong"); code != http.StatusUnauthorized {
 		t.Errorf("with a wrong token: %d %s", code, body)
@@ -188,6 +238,11 @@ func TestKubelet(t *testing.T) {
 	if code, body := get(path, token); code != http.StatusOK || body != "hello\n" {
 		t.Errorf("with a role: %d %s", code, body)
 	}
+	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
+		if code, body := get(path, token); code != http.StatusOK || body != "ok" {
+			t.Errorf("%s with a role: %d %s", path, code, body)
+		}
+	}
 	if code, body := get("/containerLogs/default/elsewhere/c", token); code != http.StatusNotFound || !strings.Contains(body, `is on node "real", which this process does not simulate`) {
 		t.Errorf("another node: %d %s", code, body)
 	}
@@ -199,6 +254,75 @@ func TestKubelet(t *testing.T) {
 	r.end(nil)
 	if _, err := client.Get(url + "/healthz"); err == nil {
 		t.Error("the port is still open")
+	}
+}
+
+// TestKubeletCertificate: the port serves the certificate of the files, which a client verifies with its authority, and the API server
+// reaches the port too.
+func TestKubeletCertificate(t *testing.T) {
+	w := newWorld(t, 0)
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "kubelet.crt"), filepath.Join(dir, "kubelet.key")
+	chain, key, err := certutil.GenerateSelfSignedCertKey("nodes.example", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, data := range map[string][]byte{certFile: chain, keyFile: key} {
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// livez asks the port with the administrator's credentials, and trusts the authority in the chain of the file.
+	livez := func(port int32) (string, error) {
+		config := rest.CopyConfig(w.admin)
+		config.Host, config.CAData, config.CAFile = fmt.Sprintf("https://127.0.0.1:%d", port), chain, ""
+		client, err := rest.HTTPClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := client.Get(config.Host + "/livez")
+		if err != nil {
+			return "", err
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		return answer.Status + " " + string(body), err
+	}
+	const objects = "{apiVersion: kwok.x-k8s.io/v1alpha1, kind: ClusterExec, metadata: {name: all}, spec: {execs: [{local: {}}]}}"
+	r, port := w.kubelet(objects, func(o *KubeletOptions) { o.CertFile, o.KeyFile = certFile, keyFile })
+	if got, err := livez(port); err != nil || got != "200 OK ok" {
+		t.Errorf("with the certificate of the files: %q, %v", got, err)
+	}
+	if _, err := w.client.CoreV1().Pods("default").GetLogs("p-"+w.node, &corev1.PodLogOptions{}).DoRaw(t.Context()); err != nil {
+		t.Errorf("through the API server: %v", err)
+	}
+	r.end(nil)
+	r, port = w.kubelet(objects, nil)
+	if got, err := livez(port); err == nil || !strings.Contains(err.Error(), "certificate signed by unknown authority") {
+		t.Errorf("with a certificate that no authority has signed: %q, %v", got, err)
+	}
+	r.end(nil)
+
+	missing, other := filepath.Join(dir, "missing.key"), filepath.Join(dir, "other.key")
+	_, otherKey, err := certutil.GenerateSelfSignedCertKey("other.example", nil, nil)
+	if err == nil {
+		err = os.WriteFile(other, otherKey, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{
+		missing: "open " + missing + ": no such file or directory",
+		other:   "tls: private key does not match public key",
+	} {
+		r := w.replica(w.admin, func(o *Options) {
+			o.Stage.NodeIP = "127.0.0.1"
+			o.Kubelet = &KubeletOptions{Address: "127.0.0.1:0", CertFile: certFile, KeyFile: key, Rules: &rules.Set{}}
+		})
+		if err := <-r.done; err == nil || err.Error() != "--kubelet-cert-file "+certFile+", --kubelet-key-file "+key+": "+want {
+			t.Errorf("got %v, want the flags and %s", err, want)
+		}
+		r.done <- nil // the end of the test expects no error
 	}
 }
 

@@ -12,5 +12,5 @@ func LoadStages(files []string) (*stage.Set, error) {
 }
 
 // StageFiles replaces directories in names with the YAML and JSON files in them, or with those that the directory's kustomization
-// lists if it contains no other file. A directory without such a file is an error.
+// lists. A directory without such a file is an error.
 func StageFiles(names []string) (files []string, err error) { return stagefiles.Expand(names) }

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rehearse-k8s/rehearse/stage"
 )
 
-// Expand replaces directories in names with the YAML and JSON files in them. A directory that contains only a kustomization
-// stands for the files and directories that the kustomization lists as resources. A directory without any of these is an
-// error.
+// Expand replaces directories in names with the YAML and JSON files in them. A directory with a kustomization stands for the files and
+// directories that the kustomization lists as resources, as for KWOK. A directory without any of these is an error.
 func Expand(names []string) (files []string, err error) {
 	for _, name := range names {
 		in := []string{name}
@@ -47,16 +47,14 @@ func filesIn(dir string, depth int) ([]string, error) {
 		path := filepath.Join(dir, e.Name())
 		switch ext := filepath.Ext(e.Name()); {
 		case e.IsDir():
-		case strings.TrimSuffix(e.Name(), ext) == "kustomization":
+		case slices.Contains(kustomizations, e.Name()):
 			kustomization = path
 		case slices.Contains([]string{".yaml", ".yml", ".json"}, ext):
 			out = append(out, path)
 		}
 	}
-	if len(out) == 0 && kustomization != "" {
-		if out, err = resources(kustomization, depth-1); err != nil {
-			return nil, err
-		}
+	if kustomization != "" {
+		return resources(kustomization, depth-1)
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("%s: the directory contains no .yaml, .yml or .json file", dir)
@@ -64,7 +62,11 @@ func filesIn(dir string, depth int) ([]string, error) {
 	return out, nil
 }
 
-// resources returns the files that a kustomization lists as resources.
+// kustomizations are the names of a kustomization's file.
+var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
+
+// resources returns the files that a kustomization lists as resources. Nothing else of a kustomization is supported: stages have
+// errors with lines, and a built kustomization has lines of its own.
 func resources(kustomization string, depth int) (out []string, err error) {
 	if depth == 0 {
 		return nil, fmt.Errorf("%s: its resources are nested more than %d kustomizations deep; do they refer to each other?", kustomization, maxDepth)
@@ -74,10 +76,15 @@ func resources(kustomization string, depth int) (out []string, err error) {
 		return nil, err
 	}
 	var listed struct {
-		Resources []string `json:"resources"`
+		metav1.TypeMeta
+		Metadata  map[string]any `json:"metadata"`
+		Resources []string       `json:"resources"`
 	}
-	if err := yaml.Unmarshal(data, &listed); err != nil {
-		return nil, fmt.Errorf("%s: %s", kustomization, strings.Join(strings.Fields(err.Error()), " "))
+	if err := yaml.UnmarshalStrict(data, &listed); err != nil {
+		return nil, fmt.Errorf("%s: %s; only resources are read: to use more of a kustomization, build it (kubectl kustomize DIRECTORY > FILE) and pass FILE", kustomization, strings.Join(strings.Fields(err.Error()), " "))
+	}
+	if len(listed.Resources) == 0 {
+		return nil, fmt.Errorf("%s: it lists no resources", kustomization)
 	}
 	for _, r := range listed.Resources {
 		path := filepath.Join(filepath.Dir(kustomization), r)

@@ -31,27 +31,28 @@ func write(t *testing.T, files map[string]string) string {
 const storageClass = "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast}\n"
 const logs = "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: ClusterLogs\nmetadata: {name: a}\nspec: {logs: [{logsFile: /a}]}\n"
 
-// TestExpand: the directories of KWOK's repository, whose upper ones contain only a kustomization.
+// TestExpand: directories as in KWOK's repository. A kustomization lists the files of its directory, and others.
 func TestExpand(t *testing.T) {
 	dir := write(t, map[string]string{
-		"fast/kustomization.yaml":           "resources:\n- ../node\n- ../volume/fast\n- ../one.yaml\n",
-		"node/node.yaml":                    "",
-		"node/testdata/node.input.yaml":     "",
-		"volume/fast/kustomization.yaml":    "resources: [pv.yaml, storage-class.yaml]\n",
-		"volume/fast/pv.yaml":               "",
-		"volume/fast/storage-class.yaml":    "",
-		"one.yaml":                          "",
-		"circle/kustomization.yaml":         "resources: [../circle]\n",
-		"missing/kustomization.yaml":        "resources: [absent.yaml]\n",
-		"broken/kustomization.yaml":         "resources: {}\n",
-		"empty/README.md":                   "",
-		"kustomization-only/other.txt":      "",
-		"kustomization-only/kustomization":  "",
-		"kustomization-only/kustomization2": "",
+		"fast/kustomization.yaml":        "resources:\n- ../node\n- ../volume/fast\n- ../one.yaml\n",
+		"node/node.yaml":                 "",
+		"node/testdata/node.input.yaml":  "",
+		"volume/fast/kustomization.yml":  "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [storage-class.yaml, pv.yaml]\n",
+		"volume/fast/unlisted.yaml":      "",
+		"volume/fast/pv.yaml":            "",
+		"volume/fast/storage-class.yaml": "",
+		"one.yaml":                       "",
+		"circle/kustomization.yaml":      "resources: [../circle]\n",
+		"missing/kustomization.yaml":     "resources: [absent.yaml]\n",
+		"broken/kustomization.yaml":      "resources: {}\n",
+		"empty/README.md":                "",
+		"patched/Kustomization":          "resources: [../one.yaml]\npatches: [{path: a.yaml}]\n",
+		"none/kustomization.yaml":        "kind: Kustomization\n",
+		"none/stage.yaml":                "",
 	})
 	got, err := Expand([]string{"builtin:pod-fast", filepath.Join(dir, "fast")})
 	want := []string{"builtin:pod-fast"}
-	for _, name := range []string{"node/node.yaml", "volume/fast/pv.yaml", "volume/fast/storage-class.yaml", "one.yaml"} {
+	for _, name := range []string{"node/node.yaml", "volume/fast/storage-class.yaml", "volume/fast/pv.yaml", "one.yaml"} {
 		want = append(want, filepath.Join(dir, name))
 	}
 	if err != nil || !slices.Equal(got, want) {
@@ -61,6 +62,8 @@ func TestExpand(t *testing.T) {
 		"circle":  "do they refer to each other?",
 		"missing": `resources: "absent.yaml" is neither a file nor a directory here`,
 		"broken":  "kustomization.yaml: error unmarshaling JSON",
+		"patched": `Kustomization: error unmarshaling JSON: while decoding JSON: json: unknown field "patches"; only resources are read: to use more of a kustomization, build it (kubectl kustomize DIRECTORY > FILE) and pass FILE`,
+		"none":    "kustomization.yaml: it lists no resources",
 		"empty":   "the directory contains no .yaml, .yml or .json file",
 	} {
 		if _, err := Expand([]string{filepath.Join(dir, name)}); err == nil || !strings.Contains(err.Error(), want) {

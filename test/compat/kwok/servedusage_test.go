@@ -18,17 +18,14 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/usage"
 )
 
-// usageFiles define the usage of pods and a Metric. KWOK's demonstration of resource usage names both.
+// usageFiles define the usage of pods and a Metric. KWOK's demonstration of resource usage names both; the kustomization of the
+// last one's directory lists both, too.
 var usageFiles = []string{"kustomize/metrics/resource/metrics-resource.yaml", "kustomize/metrics/usage/usage-from-annotation.yaml"}
 
 // TestShippedUsageIsServed: with KWOK's files for usage, the resource metrics API has the values of the annotations, and the path of the
 // Metric can be scraped.
 func TestShippedUsageIsServed(t *testing.T) {
-	var files []string
-	for _, name := range usageFiles {
-		files = append(files, filepath.Join(moduleRoot(t), filepath.FromSlash(name)))
-	}
-	s := serve(t, files...)
+	s := serve(t, filepath.Join(moduleRoot(t), "kustomize", "metrics", "usage"))
 	s.pod(t, "busy", map[string]string{usage.CPUAnnotation: "250m", usage.MemoryAnnotation: "64Mi"}, "a", "b")
 	s.pod(t, "idle", nil, "a")
 	get := func(path string) (string, error) {

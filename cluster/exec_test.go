@@ -293,7 +293,7 @@ func TestAttach(t *testing.T) {
 			go func() {
 				done <- e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: stdin, Stdout: out, Stderr: errOut})
 			}()
-			// The client does not learn when the server starts to read the file, so the test writes until a line arrives.
+			// The client does not know when the server starts to read the file, so the test writes until a line arrives.
 			n := 1
 			for arrived := false; !arrived; n++ {
 				extendFile(t, file, criLog(n, "now"))

@@ -216,12 +216,14 @@ func (k kubeletCluster) wantAttached(t *testing.T, pod, file string) {
 		line, _ := bufio.NewReader(output).ReadString('\n')
 		first <- line
 	}()
-	// The client does not learn when the server starts to read the file, so the test writes until a line arrives.
+	// The client does not know when the server starts to read the file, so the test writes until a line arrives.
 	await(t, "a line of "+file+" for pod "+pod, func() error {
 		extendFile(t, file, criLog(1, "attached"))
 		select {
 		case line := <-first:
 			if line != "attached\n" {
+				cancel()
+				_ = output.Close()
 				t.Fatalf("attach to %s: got %q, %v", pod, line, <-ended)
 			}
 			return nil

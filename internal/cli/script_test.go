@@ -174,6 +174,7 @@ func dial(ts *testscript.TestScript, _ bool, args []string) {
 			conn, err := net.Dial("tcp", string(found[1]))
 			ts.Check(err)
 			defer conn.Close()
+			ts.Check(conn.SetDeadline(deadline))
 			// kubectl resets the connection when the target has an error, which it reports itself.
 			answer, _ := io.ReadAll(conn)
 			_, err = ts.Stdout().Write(answer)

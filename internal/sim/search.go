@@ -129,7 +129,7 @@ type Result struct {
 type Drift struct {
 	// Step is the first step that differed.
 	Step int
-	// Same: a dozen repeats all had the same steps, and these differ from the first run. The process probably
+	// Same: all repeats (driftRepeats) had the same steps, and these differ from the first run. The process probably
 	// keeps state from earlier runs.
 	Same bool
 }

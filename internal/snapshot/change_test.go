@@ -225,6 +225,7 @@ func TestRecordingErrors(t *testing.T) {
 		"KWOK, cut object":      {plain + "---\n" + plain[:len(plain)-9], "document 2: the file is truncated: it ends within a line of this document; if the line is complete, end it with a newline"},
 		"KWOK, cut after kind":  {plain + "---\napiVersion: v1\nkind: ConfigMap\n", "document 2: the file is truncated: it ends within this document"},
 		"no name":               {"apiVersion: v1\nkind: Config\n---\n" + plain, `not a snapshot: its first document must be kind Snapshot of rehearse-k8s.github.io/v1alpha1 or an object with a name, and is kind Config of "v1"`},
+		"labels":                {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {b: 1}}\n---\n" + plain, "line 1: metadata.labels must be a map of strings"},
 		"no name later":         {plain + "---\napiVersion: v1\nkind: Config\n---\n" + plain, "line 5: the document is not an object: it needs apiVersion, kind and metadata.name"},
 	} {
 		_, _, err := readRecording([]byte(c.data))

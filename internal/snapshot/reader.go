@@ -86,7 +86,7 @@ func uncompressed(r io.Reader) (*bufio.Reader, error) {
 func (r *Reader) Header() Header { return r.header }
 
 // IsKWOK reports whether the file is a snapshot or a recording of KWOK: objects, and perhaps changes, without a header and an end. If
-// it is cut off between two documents, no reader can notice that. The times of a recording are relative; see ResolveTimes.
+// it is cut off between two documents, or between two lines of the last one, no reader can notice that. The times of a recording are relative; see ResolveTimes.
 func (r *Reader) IsKWOK() bool { return r.first != nil }
 
 // IsRecording reports whether changes follow the objects. It is known after the last object.
@@ -123,7 +123,7 @@ func (r *Reader) Next() (*unstructured.Unstructured, error) {
 	}
 	reason := invalid(obj)
 	switch {
-	case reason != "" && r.first != nil && r.objects == 0:
+	case reason != "" && r.first != nil && r.objects == 0 && obj.GetName() == "":
 		return nil, withoutHeader(r.first)
 	case reason != "" && r.last, r.first != nil && r.last && r.unended:
 		r.documents-- // this document is not complete

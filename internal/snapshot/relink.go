@@ -15,6 +15,7 @@ const (
 	Pending              // the object has not been created yet
 	Created              // the object exists and has a new UID
 	Failed               // the object could not be created
+	Unselected           // the snapshot has the object, and it is not to be restored
 )
 
 // Lookup returns the state of a saved UID, and the new one if the object was created.
@@ -24,7 +25,7 @@ type Lookup func(uid string) (created string, s State)
 type Owners struct{ Unknown, Pending, Failed []string }
 
 // RelinkOwners replaces the UIDs of the owners that were created, and removes the references to owners that the snapshot does
-// not contain: the garbage collector would delete their dependents. It leaves the references to other owners unchanged.
+// not contain or that are not to be restored (Owners.Unknown): the garbage collector would delete their dependents. It leaves the references to other owners unchanged.
 func RelinkOwners(obj *unstructured.Unstructured, lookup Lookup) (o Owners) {
 	list, _, _ := unstructured.NestedSlice(obj.Object, "metadata", "ownerReferences")
 	if len(list) == 0 {
@@ -37,7 +38,7 @@ func RelinkOwners(obj *unstructured.Unstructured, lookup Lookup) (o Owners) {
 		created, state := lookup(uid)
 		name := fmt.Sprintf("%v %v", ref["kind"], ref["name"])
 		switch state {
-		case Unknown:
+		case Unknown, Unselected:
 			o.Unknown = append(o.Unknown, name)
 			continue
 		case Pending:
@@ -62,8 +63,8 @@ const uidLength = 36
 
 // Relink replaces each string of a value that is exactly the UID of a saved object by the new UID: in labels of a Job's pods,
 // in spec.claimRef of a volume, in targetRef of an endpoint, and in every custom resource. It does not change the keys of maps,
-// and nothing below metadata.ownerReferences, which RelinkOwners does. A field uid with the UID of an object that was not created yet is removed,
-// because controllers act on a UID that does not exist; complete is false then, and also if another string has such a UID.
+// and nothing below metadata.ownerReferences, which RelinkOwners does. A field uid with the UID of an object that was not created is removed,
+// because controllers act on a UID that does not exist. complete is false if such an object may be created later, also if another string has its UID.
 func Relink(v any, lookup Lookup) (complete bool) {
 	complete = true
 	relink(v, lookup, &complete)
@@ -86,8 +87,8 @@ func relink(v any, lookup Lookup, complete *bool) {
 			switch {
 			case state == Created:
 				v[k] = created
-			case state == Pending || state == Failed:
-				*complete = *complete && state == Failed
+			case state != Unknown:
+				*complete = *complete && state != Pending
 				if k == "uid" {
 					delete(v, k)
 				}

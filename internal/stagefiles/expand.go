@@ -47,6 +47,8 @@ func filesIn(dir string, depth int) ([]string, error) {
 		path := filepath.Join(dir, e.Name())
 		switch ext := filepath.Ext(e.Name()); {
 		case e.IsDir():
+		case slices.Contains(kustomizations, e.Name()) && kustomization != "":
+			return nil, fmt.Errorf("%s: the directory has two kustomizations, %s and %s; remove one", dir, filepath.Base(kustomization), e.Name())
 		case slices.Contains(kustomizations, e.Name()):
 			kustomization = path
 		case slices.Contains([]string{".yaml", ".yml", ".json"}, ext):

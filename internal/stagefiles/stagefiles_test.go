@@ -47,6 +47,8 @@ func TestExpand(t *testing.T) {
 		"broken/kustomization.yaml":      "resources: {}\n",
 		"empty/README.md":                "",
 		"patched/Kustomization":          "resources: [../one.yaml]\npatches: [{path: a.yaml}]\n",
+		"two/Kustomization":                 "resources: [../one.yaml]\n",
+		"two/kustomization.yml":             "resources: [../one.yaml]\n",
 		"none/kustomization.yaml":        "kind: Kustomization\n",
 		"none/stage.yaml":                "",
 	})
@@ -63,6 +65,7 @@ func TestExpand(t *testing.T) {
 		"missing": `resources: "absent.yaml" is neither a file nor a directory here`,
 		"broken":  "kustomization.yaml: error unmarshaling JSON",
 		"patched": `Kustomization: error unmarshaling JSON: while decoding JSON: json: unknown field "patches"; only resources are read: to use more of a kustomization, build it (kubectl kustomize DIRECTORY > FILE) and pass FILE`,
+		"two":     "two: the directory has two kustomizations, Kustomization and kustomization.yml; remove one",
 		"none":    "kustomization.yaml: it lists no resources",
 		"empty":   "the directory contains no .yaml, .yml or .json file",
 	} {

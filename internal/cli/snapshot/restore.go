@@ -37,13 +37,13 @@ func restoreCommand(c *console.Console) *cobra.Command {
 
 Without --name, --kubeconfig and --context, the cluster is the one that 'rehearse kubectl' uses. restore reads the whole file before it writes
 anything. It creates CustomResourceDefinitions first and pods after workloads, and replaces the UIDs of owners by the new ones. A reference to
-an owner that FILE does not contain, or that is not selected, is removed. After an interrupt, the same command creates what is missing.
+an owner that FILE does not contain, or that is not selected, is removed; --if-exists=update keeps those of the existing object. After an interrupt, the same command creates what is missing.
 
 Controllers of the cluster act on the objects while they are created: a Deployment may get new pods before its own are restored. 'rehearse up
 --from FILE' starts a cluster whose controllers begin after the restore.`,
 		Example: `  rehearse snapshot restore cluster.yaml
   rehearse snapshot restore cluster.yaml --context kind-kind --if-exists=fail
-  rehearse snapshot restore cluster.yaml --only deployments,configmaps --namespace shop`,
+  rehearse snapshot restore cluster.yaml --only namespaces,deployments --namespace shop`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := validateSelection(cmd, o.selection); err != nil {
@@ -138,7 +138,10 @@ func restore(ctx context.Context, c *console.Console, config *rest.Config, file 
 		c.Say("Note: %s is a recording; this command ignores its %s, which 'rehearse snapshot replay' applies.", file, console.Count(result.Changes, "change"))
 	}
 	if result.NoEnd {
-		c.Say("Note: %s has no header, as the files of KWOK; such a file does not mark its end, so objects may be missing there.", file)
+		c.Say("Note: %s has no header, as the files of KWOK; such a file does not mark its end, so objects may be missing or incomplete there.", file)
+	}
+	if result.LeftOut > 0 {
+		c.Say("Note: left out %s of %s that no restore can use, such as tokens, Events and what each cluster creates itself.", console.Count(result.LeftOut, "object"), file)
 	}
 	if result.Others > 0 {
 		c.Say("Note: left out %s of %s that the flags do not select.", console.Count(result.Others, "object"), file)

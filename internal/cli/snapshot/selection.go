@@ -13,7 +13,7 @@ import (
 func addSelectionFlags(cmd *cobra.Command, s *transfer.Selection, verb string) {
 	f := cmd.Flags()
 	f.StringSliceVar(&s.Only, "only", nil, verb+" only these kinds, such as pods,deployments.apps (default: all)")
-	f.StringSliceVarP(&s.Namespaces, "namespace", "n", nil, verb+" only the objects of these namespaces, and the namespaces; of kinds without a namespace only those in --only")
+	f.StringSliceVarP(&s.Namespaces, "namespace", "n", nil, verb+" only the objects of these namespaces, and without --only the namespaces; of kinds without a namespace only those in --only")
 	f.StringVarP(&s.Selector, "selector", "l", "", verb+" only objects with these labels; it does not apply to namespaces and CustomResourceDefinitions")
 }
 

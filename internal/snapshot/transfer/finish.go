@@ -100,7 +100,7 @@ func (r *restorer) completeReference(ctx context.Context, obj *unstructured.Unst
 		return err
 	}
 	w.original = snapshot.Detach(obj)
-	snapshot.RelinkOwners(obj, r.lookup)
+	w.relinkOwners(r.lookup)
 	snapshot.Relink(obj.Object, r.lookup)
 	snapshot.Relink(w.original.Status, r.lookup)
 	if spec {

@@ -32,6 +32,8 @@ type work struct {
 	resource resource
 	client   dynamic.ResourceInterface
 	owners   snapshot.Owners
+	relinked []metav1.OwnerReference // the references to owners that were created
+	lost     int                     // references to owners of which neither the snapshot nor the cluster knows the UID
 	// complete and statusComplete report whether all UIDs in the object and in its status are those of created objects.
 	complete, statusComplete bool
 }
@@ -59,7 +61,7 @@ func (r *restorer) object(ctx context.Context, saved *unstructured.Unstructured)
 		w.client = r.dynamic.Resource(w.resource.GroupVersionResource).Namespace(obj.GetNamespace())
 	}
 	w.original = snapshot.Detach(obj)
-	w.owners = snapshot.RelinkOwners(obj, r.lookup)
+	w.relinkOwners(r.lookup)
 	if o := w.owners; len(o.Pending)+len(o.Failed) > 0 {
 		return &errLater{fmt.Sprintf("its owner %s was not restored", append(o.Failed, o.Pending...)[0])}
 	}
@@ -81,6 +83,30 @@ func (r *restorer) object(ctx context.Context, saved *unstructured.Unstructured)
 		return err
 	}
 	return r.record(w, id, result)
+}
+
+// relinkOwners replaces the UIDs of the owners.
+func (w *work) relinkOwners(lookup snapshot.Lookup) {
+	w.owners = snapshot.RelinkOwners(w.obj, lookup)
+	w.relinked, w.lost = w.obj.GetOwnerReferences(), len(w.owners.Unknown)
+}
+
+// keepOwners adds the references of the live object to owners that are not restored: they are valid in the cluster.
+func (w *work) keepOwners(live *unstructured.Unstructured) {
+	if len(w.owners.Unknown) == 0 {
+		return
+	}
+	refs := slices.Clone(w.relinked)
+	w.lost = 0
+	for _, name := range w.owners.Unknown {
+		known := live.GetOwnerReferences()
+		if i := slices.IndexFunc(known, func(o metav1.OwnerReference) bool { return o.Kind+" "+o.Name == name }); i >= 0 {
+			refs = append(refs, known[i])
+		} else {
+			w.lost++
+		}
+	}
+	w.obj.SetOwnerReferences(refs)
 }
 
 // write creates the object and writes its status, or does what the policy says if it exists.
@@ -185,6 +211,7 @@ func (r *restorer) existing(ctx context.Context, w *work) (types.UID, outcome, e
 func (r *restorer) replace(ctx context.Context, w *work, live *unstructured.Unstructured) (result *unstructured.Unstructured, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		w.keepSelector(live)
+		w.keepOwners(live)
 		w.obj.SetResourceVersion(live.GetResourceVersion())
 		w.obj.SetUID(live.GetUID())
 		result, err = w.client.Update(ctx, w.obj, metav1.UpdateOptions{FieldManager: Manager})
@@ -242,7 +269,7 @@ func (r *restorer) record(w *work, id types.UID, result outcome) error {
 	if result == existed {
 		return nil // an object of the user
 	}
-	if len(w.owners.Unknown) > 0 && result == created {
+	if w.lost > 0 && result != resumed {
 		if r.orphans++; r.orphan == "" {
 			r.orphan = fmt.Sprintf("%s (owner %s)", describe(w.saved), w.owners.Unknown[0])
 		}

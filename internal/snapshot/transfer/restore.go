@@ -96,10 +96,11 @@ type restorer struct {
 	progress atomic.Int64
 }
 
-// uid is what is known of a saved UID: nothing but its existence, the UID of the created object, or that it could not be created.
+// uid is what is known of a saved UID: nothing but its existence, the UID of the created object, that it could not be created, or that
+// it is not to be created.
 type uid struct {
-	created string
-	failed  bool
+	created            string
+	failed, unselected bool
 }
 
 // Restore creates the objects of a snapshot. It reads the snapshot completely before the first write: if the error is a
@@ -174,6 +175,13 @@ func (r *restorer) read(ctx context.Context, in io.Reader) error {
 	if err != nil {
 		return err
 	}
+	all := r.objects
+	if !selected.everything() {
+		if all, err = newSpool(); err != nil {
+			return err
+		}
+		defer all.close()
+	}
 	start := time.Now()
 	for {
 		obj, err := file.Next()
@@ -182,17 +190,13 @@ func (r *restorer) read(ctx context.Context, in io.Reader) error {
 				return err
 			}
 			r.result.NoEnd = file.IsKWOK()
-			return selected.unknown()
+			return r.choose(all, selected)
 		}
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
 			return err
-		}
-		if !selected.selects(obj) {
-			r.result.Others++
-			continue
 		}
 		if snapshot.LeaveOut(obj) != "" {
 			if r.result.LeftOut++; r.changes != nil {
@@ -207,10 +211,34 @@ func (r *restorer) read(ctx context.Context, in io.Reader) error {
 		if file.IsKWOK() {
 			snapshot.ResolveTimes(obj.Object, start)
 		}
-		if err := r.objects.add(obj.Object); err != nil {
+		selected.observe(obj)
+		if err := all.add(obj.Object); err != nil {
 			return err
 		}
 	}
+}
+
+// choose copies the selected objects of a file that has been read, after the definitions of all kinds are known.
+func (r *restorer) choose(all *spool, selected *selector) error {
+	if all == r.objects {
+		return nil
+	}
+	r.result.Total = 0
+	err := all.each(func(obj *unstructured.Unstructured) error {
+		if selected.selects(obj) {
+			r.result.Total++
+			return r.objects.add(obj.Object)
+		}
+		r.result.Others++
+		if id := string(obj.GetUID()); id != "" {
+			r.uids[id] = uid{unselected: true}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return selected.unknown()
 }
 
 // readChanges checks the changes of a recording, and copies them to a temporary file if they are to be replayed.
@@ -366,6 +394,8 @@ func (r *restorer) lookup(id string) (string, snapshot.State) {
 		return u.created, snapshot.Created
 	case u.failed:
 		return "", snapshot.Failed
+	case u.unselected:
+		return "", snapshot.Unselected
 	}
 	return "", snapshot.Pending
 }

@@ -97,6 +97,25 @@ func TestRestore(t *testing.T) {
 		if got := k.list("v1/secrets", "selection"); len(got) > 0 {
 			t.Error(got)
 		}
+
+		// An update keeps the reference to an owner that is not selected, because it is valid in the cluster. A field uid with the
+		// UID of an object that is not selected is removed.
+		live := k.create("v1/configmaps", "selection", configMap("selection", "owner", ""))
+		k.create("v1/configmaps", "selection", configMap("selection", "dependent", strings.Replace(owner("owner", 1), uid(1), string(live.GetUID()), 1)))
+		data = "# YAML\n" + strings.Join([]string{configMap("selection", "owner", ", uid: "+uid(1)), configMap("selection", "dependent", ", labels: {app: web}"+owner("owner", 1)),
+			"{apiVersion: v1, kind: PersistentVolume, metadata: {name: selection, labels: {app: web}}, spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /a}, claimRef: {namespace: selection, name: c, uid: " + uid(1) + "}}}", ""}, "\n---\n# In YAML\n")
+		result, warned, err = restore(t, []byte(data), transfer.RestoreOptions{IfExists: transfer.Update, Selection: transfer.Selection{Selector: "app=web"}})
+		if err != nil || len(warned) > 0 {
+			t.Errorf("%v, warnings %q", err, warned)
+		}
+		check(t, result, transfer.RestoreResult{Total: 2, Created: 1, Updated: 1, Others: 1, NoEnd: true})
+		if got := k.get("v1/configmaps", "selection", "dependent"); got.GetLabels()["app"] != "web" || len(got.GetOwnerReferences()) != 1 || got.GetOwnerReferences()[0].UID != live.GetUID() {
+			t.Error(got)
+		}
+		claim, _, _ := unstructured.NestedStringMap(k.get("v1/persistentvolumes", "", "selection").Object, "spec", "claimRef")
+		if claim["name"] != "c" || claim["uid"] != "" {
+			t.Error(claim)
+		}
 	})
 
 	// The objects of a recording are restored; an invalid change restores nothing.

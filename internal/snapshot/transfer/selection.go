@@ -21,18 +21,18 @@ type Selection struct {
 	Selector   string   // of labels; it does not apply to namespaces and definitions of kinds
 }
 
-// selector selects the objects of a file. The names of a kind are those that the cluster knows, and those of its definition in the
-// file, which precedes its objects.
+// selector selects the objects of a file. All of them must have been observed before the first is selected.
 type selector struct {
 	Selection
 	labels labels.Selector
-	names  map[schema.GroupKind][]string // of a kind that the cluster serves or the file defines
-	kinds  map[schema.GroupKind]bool     // whether Only names the kind of an object of the file
+	served map[schema.GroupKind]bool     // the kinds of the cluster that Only names
+	others []string                      // the names in Only that are no kind of the cluster: a kind of the file, perhaps
+	names  map[schema.GroupKind][]string // of the kinds that the cluster serves, that the file defines, or of which it has objects
 }
 
-// selector returns a selector for a cluster that serves the given kinds.
+// selector returns a selector for a cluster that serves the given kinds, in its order of preference.
 func (s Selection) selector(served []resource) (*selector, error) {
-	out := &selector{Selection: s, names: map[schema.GroupKind][]string{}, kinds: map[schema.GroupKind]bool{}}
+	out := &selector{Selection: s, served: map[schema.GroupKind]bool{}, names: map[schema.GroupKind][]string{}}
 	var err error
 	if out.labels, err = labels.Parse(s.Selector); err != nil {
 		return nil, &OptionError{fmt.Sprintf("selector %q: %v", s.Selector, err)}
@@ -40,20 +40,42 @@ func (s Selection) selector(served []resource) (*selector, error) {
 	for _, r := range served {
 		out.names[r.groupKind()] = r.names
 	}
+	for _, name := range s.Only {
+		found := slices.IndexFunc(served, func(r resource) bool { return r.matches(name) })
+		if found < 0 {
+			out.others = append(out.others, name)
+			continue
+		}
+		k := served[found].groupKind()
+		if reason := snapshot.LeaveOutKind(k); reason != "" {
+			return nil, &OptionError{fmt.Sprintf("kind %q is never restored: %s", name, reason)}
+		}
+		out.served[k] = true
+	}
 	return out, nil
+}
+
+// everything reports whether all objects are selected.
+func (s *selector) everything() bool {
+	return len(s.Only) == 0 && len(s.Namespaces) == 0 && s.labels.Empty()
+}
+
+// observe remembers the names of the kind of an object, and those that a definition defines.
+func (s *selector) observe(obj *unstructured.Unstructured) {
+	k := obj.GroupVersionKind().GroupKind()
+	if k == snapshot.CRD {
+		s.define(obj)
+	}
+	if _, ok := s.names[k]; !ok { // until its definition is observed
+		plural, singular := meta.UnsafeGuessKindToResource(k.WithVersion(""))
+		s.names[k] = []string{plural.Resource, singular.Resource}
+	}
 }
 
 // selects reports whether an object of the file is selected.
 func (s *selector) selects(obj *unstructured.Unstructured) bool {
 	k := obj.GroupVersionKind().GroupKind()
-	if k == snapshot.CRD {
-		s.define(obj)
-	}
-	named, known := s.kinds[k]
-	if !known {
-		named = slices.ContainsFunc(s.Only, func(name string) bool { return s.kind(k).matches(name) })
-		s.kinds[k] = named
-	}
+	named := s.served[k] || slices.ContainsFunc(s.others, s.kind(k).matches)
 	switch {
 	case len(s.Only) > 0 && !named:
 		return false
@@ -79,29 +101,20 @@ func (s *selector) define(definition *unstructured.Unstructured) {
 	s.names[k] = append([]string{text("plural"), text("singular"), strings.ToLower(k.Kind)}, short...)
 }
 
-// kind returns a kind with its names. Those of a kind that neither the cluster nor the file defines are guessed.
+// kind returns a kind with its names.
 func (s *selector) kind(k schema.GroupKind) resource {
-	plural, singular := meta.UnsafeGuessKindToResource(k.WithVersion(""))
 	names := s.names[k]
-	if len(names) == 0 {
-		names = []string{plural.Resource, singular.Resource}
-	}
-	plural.Resource = names[0]
-	return resource{GroupVersionResource: plural, kind: k.Kind, names: names}
+	return resource{GroupVersionResource: schema.GroupVersionResource{Group: k.Group, Resource: names[0]}, kind: k.Kind, names: names}
 }
 
-// unknown returns an error for a name in Only that is no kind of the cluster or of the file. All objects of the file must have been
-// asked for.
+// unknown returns an error for a name in Only that is no kind of the cluster or of the file.
 func (s *selector) unknown() error {
 	var all []resource
 	for k := range s.names {
 		all = append(all, s.kind(k))
 	}
-	for k := range s.kinds {
-		all = append(all, s.kind(k))
-	}
 	slices.SortFunc(all, func(a, b resource) int { return strings.Compare(a.Resource+"."+a.Group, b.Resource+"."+b.Group) })
-	for _, name := range s.Only {
+	for _, name := range s.others {
 		if !slices.ContainsFunc(all, func(r resource) bool { return r.matches(name) }) {
 			return &OptionError{fmt.Sprintf("neither the API server nor the file has a kind %q; nearest names: %s", name, strings.Join(nearest.Names(name, known(all), 3), ", "))}
 		}

@@ -146,7 +146,9 @@ func awaitServed(t *testing.T, definitions dynamic.ResourceInterface) {
 	for _, d := range all.Items {
 		missing[d.GetName()] = true
 	}
-	events, err := definitions.Watch(t.Context(), metav1.ListOptions{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	events, err := definitions.Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +172,7 @@ func awaitServed(t *testing.T, definitions dynamic.ResourceInterface) {
 	}
 }
 
-// runKarpenter builds Karpenter and runs it until the end of the test, with the settings of docs/howto/autoscalers.md. Its log is a
+// runKarpenter builds Karpenter and runs it until the end of the test, with the settings of docs/howto/autoscalers.md except for its ports. Its log is a
 // part of the test's output if the test fails.
 func runKarpenter(t *testing.T, kubeconfig string) {
 	t.Helper()
@@ -192,7 +194,9 @@ func runKarpenter(t *testing.T, kubeconfig string) {
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
+		kill := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
 		err := cmd.Wait()
+		kill.Stop()
 		_ = log.Close()
 		if t.Failed() {
 			text, _ := os.ReadFile(name)

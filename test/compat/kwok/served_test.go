@@ -91,13 +91,14 @@ func named(name string) metav1.ListOptions {
 // awaitEvent waits for an object that meets a condition.
 func awaitEvent[T any](t *testing.T, w watch.Interface, what string, met func(T) bool) {
 	t.Helper()
+	defer time.AfterFunc(time.Minute, w.Stop).Stop()
 	defer w.Stop()
 	for e := range w.ResultChan() {
 		if o, ok := e.Object.(T); ok && met(o) {
 			return
 		}
 	}
-	t.Fatalf("the watch of the %s ended", what)
+	t.Fatalf("the watch of the %s ended, or a minute is over", what)
 }
 
 // pod creates a pod, and waits until the stages have started it.
@@ -238,7 +239,9 @@ func (s served) checkLogs(t *testing.T, file string) {
 	t.Helper()
 	want := []string{"log content 1", "log content 2", "log content 3"}
 	appendTo(t, file, want[0])
-	stream, err := s.CoreV1().Pods("default").GetLogs("pod0", &corev1.PodLogOptions{Follow: true}).Stream(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	stream, err := s.CoreV1().Pods("default").GetLogs("pod0", &corev1.PodLogOptions{Follow: true}).Stream(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +294,8 @@ func (s served) checkAttach(t *testing.T, file string) {
 		ended <- e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: input})
 		_ = input.Close()
 	}()
-	// The client does not learn when the server starts to read the file, so the test writes until a line arrives, as KWOK's test does.
+	// The client does not know when the server starts to read the file, so the test writes until a line arrives, as KWOK's test does.
+	defer time.AfterFunc(time.Minute, func() { _ = input.Close() }).Stop() // ends the reads below
 	lines, first := bufio.NewReader(output), make(chan struct{})
 	go func() {
 		defer close(first)
@@ -350,7 +354,7 @@ func (s served) checkPortForward(t *testing.T, port int32) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/healthz", ports[0].Local))
 	if err != nil {
 		t.Fatal(err)

@@ -11,11 +11,11 @@ type State int
 
 // The states.
 const (
-	Unknown State = iota // the snapshot has no object with this UID
-	Pending              // the object has not been created yet
-	Created              // the object exists and has a new UID
-	Failed               // the object could not be created
-	Unselected           // the snapshot has the object, and it is not to be restored
+	Unknown    State = iota // the snapshot has no object with this UID
+	Pending                 // the object has not been created yet
+	Created                 // the object exists and has a new UID
+	Failed                  // the object could not be created
+	Unselected              // the snapshot has the object, and it is not to be restored
 )
 
 // Lookup returns the state of a saved UID, and the new one if the object was created.

@@ -47,8 +47,8 @@ func TestExpand(t *testing.T) {
 		"broken/kustomization.yaml":      "resources: {}\n",
 		"empty/README.md":                "",
 		"patched/Kustomization":          "resources: [../one.yaml]\npatches: [{path: a.yaml}]\n",
-		"two/Kustomization":                 "resources: [../one.yaml]\n",
-		"two/kustomization.yml":             "resources: [../one.yaml]\n",
+		"two/Kustomization":              "resources: [../one.yaml]\n",
+		"two/kustomization.yml":          "resources: [../one.yaml]\n",
 		"none/kustomization.yaml":        "kind: Kustomization\n",
 		"none/stage.yaml":                "",
 	})

@@ -322,6 +322,15 @@ func TestAttach(t *testing.T) {
 // echo answers each connection with what it received, when the client has ended its direction.
 func echo(t *testing.T) *net.TCPAddr {
 	t.Helper()
+	return serveTCP(t, func(conn net.Conn) {
+		data, _ := io.ReadAll(conn)
+		_, _ = fmt.Fprintf(conn, "echo %s", data)
+	})
+}
+
+// serveTCP answers each connection until the end of the test, and closes it.
+func serveTCP(t *testing.T, answer func(net.Conn)) *net.TCPAddr {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -335,8 +344,7 @@ func echo(t *testing.T) *net.TCPAddr {
 			}
 			go func() {
 				defer conn.Close()
-				data, _ := io.ReadAll(conn)
-				_, _ = fmt.Fprintf(conn, "echo %s", data)
+				answer(conn)
 			}()
 		}
 	}()

@@ -135,22 +135,7 @@ func TestKubeletObjects(t *testing.T) {
 // greet writes a text to each connection, and returns the port.
 func greet(t *testing.T, text string) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(conn, text)
-			_ = conn.Close()
-		}
-	}()
-	return l.Addr().(*net.TCPAddr).Port
+	return serveTCP(t, func(conn net.Conn) { _, _ = io.WriteString(conn, text) }).Port
 }
 
 // wantObjects checks that the objects with the given name apply to a pod.

@@ -165,25 +165,18 @@ func until(ts *testscript.TestScript, _ bool, args []string) {
 // forwarding is the line in which kubectl port-forward names its port on this machine.
 var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) -> `)
 
-// dial connects to the port that kubectl port-forward names in a file with its output, and writes what it receives to stdout: dial FILE
+// dial connects to the port that kubectl port-forward has named in a file with its output, and writes what it receives to stdout: dial FILE
 func dial(ts *testscript.TestScript, _ bool, args []string) {
-	deadline := time.Now().Add(scriptTimeout)
-	for {
-		data, err := os.ReadFile(ts.MkAbs(args[0]))
-		if found := forwarding.FindSubmatch(data); found != nil {
-			conn, err := net.Dial("tcp", string(found[1]))
-			ts.Check(err)
-			defer conn.Close()
-			ts.Check(conn.SetDeadline(deadline))
-			// kubectl resets the connection when the target has an error, which it reports itself.
-			answer, _ := io.ReadAll(conn)
-			_, err = ts.Stdout().Write(answer)
-			ts.Check(err)
-			return
-		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("%s never named a port: %q, %v", args[0], data, err)
-		}
-		time.Sleep(50 * time.Millisecond)
+	found := forwarding.FindStringSubmatch(ts.ReadFile(args[0]))
+	if found == nil {
+		ts.Fatalf("%s names no port: %s", args[0], ts.ReadFile(args[0]))
 	}
+	conn, err := net.Dial("tcp", found[1])
+	ts.Check(err)
+	defer conn.Close()
+	ts.Check(conn.SetDeadline(time.Now().Add(scriptTimeout)))
+	// kubectl resets the connection when the target has an error, which it reports itself.
+	answer, _ := io.ReadAll(conn)
+	_, err = ts.Stdout().Write(answer)
+	ts.Check(err)
 }

@@ -223,6 +223,7 @@ func TestRecordingErrors(t *testing.T) {
 		"KWOK, no change":       {kwokRecording[:strings.Index(kwokRecording, "---")], ""},
 		"KWOK, two objects":     {plain + "---\n" + plain, ""},
 		"KWOK, cut object":      {plain + "---\n" + plain[:len(plain)-9], "document 2: the file is truncated: it ends within a line of this document; if the line is complete, end it with a newline"},
+		"KWOK, cut value":       {plain + "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: sett", "document 2: the file is truncated: it ends within a line of this document"},
 		"KWOK, cut after kind":  {plain + "---\napiVersion: v1\nkind: ConfigMap\n", "document 2: the file is truncated: it ends within this document"},
 		"no name":               {"apiVersion: v1\nkind: Config\n---\n" + plain, `not a snapshot: its first document must be kind Snapshot of rehearse-k8s.github.io/v1alpha1 or an object with a name, and is kind Config of "v1"`},
 		"labels":                {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {b: 1}}\n---\n" + plain, "line 1: metadata.labels must be a map of strings"},

@@ -117,7 +117,7 @@ func (o *replayFlags) replay(ctx context.Context, c *console.Console, config *re
 		return &console.InconclusiveError{Message: fmt.Sprintf("%s: %v; nothing was restored", file, bad)}
 	}
 	if result.Restored.NoEnd {
-		c.Say("Note: %s has no header, as the files of KWOK; such a file does not mark its end, so changes may be missing or incomplete there.", file)
+		noEnd(c, file, "changes")
 	}
 	if n := failed - maxShown; n > 0 {
 		c.Say("Failed: %s more", console.Count(n, "change"))

@@ -37,7 +37,8 @@ func restoreCommand(c *console.Console) *cobra.Command {
 
 Without --name, --kubeconfig and --context, the cluster is the one that 'rehearse kubectl' uses. restore reads the whole file before it writes
 anything. It creates CustomResourceDefinitions first and pods after workloads, and replaces the UIDs of owners by the new ones. A reference to
-an owner that FILE does not contain, or that is not selected, is removed; --if-exists=update keeps those of the existing object. After an interrupt, the same command creates what is missing.
+an owner that FILE does not contain, or that is not selected, is removed; --if-exists=update
+keeps those of the existing object. After an interrupt, the same command creates what is missing.
 
 Controllers of the cluster act on the objects while they are created: a Deployment may get new pods before its own are restored. 'rehearse up
 --from FILE' starts a cluster whose controllers begin after the restore.`,
@@ -138,13 +139,13 @@ func restore(ctx context.Context, c *console.Console, config *rest.Config, file 
 		c.Say("Note: %s is a recording; this command ignores its %s, which 'rehearse snapshot replay' applies.", file, console.Count(result.Changes, "change"))
 	}
 	if result.NoEnd {
-		c.Say("Note: %s has no header, as the files of KWOK; such a file does not mark its end, so objects may be missing or incomplete there.", file)
+		noEnd(c, file, "objects")
 	}
 	if result.LeftOut > 0 {
 		c.Say("Note: left out %s of %s that no restore can use, such as tokens, Events and what each cluster creates itself.", console.Count(result.LeftOut, "object"), file)
 	}
-	if result.Others > 0 {
-		c.Say("Note: left out %s of %s that the flags do not select.", console.Count(result.Others, "object"), file)
+	if result.Unselected > 0 {
+		c.Say("Note: left out %s of %s that the flags do not select.", console.Count(result.Unselected, "object"), file)
 	}
 	for _, f := range result.Failures {
 		c.Say("Failed: %s", f)
@@ -158,6 +159,11 @@ func restore(ctx context.Context, c *console.Console, config *rest.Config, file 
 		return fmt.Errorf("restore %s: %d of %d objects failed; first %s", file, result.Failed, result.Total, result.Failures[0])
 	}
 	return nil
+}
+
+// noEnd says that a file could be cut off.
+func noEnd(c *console.Console, file, what string) {
+	c.Say("Note: %s has no header, as the files of KWOK; such a file does not mark its end, so %s may be missing or incomplete there.", file, what)
 }
 
 // unfinished says what a restore that stopped has done.

@@ -33,7 +33,7 @@ type work struct {
 	client   dynamic.ResourceInterface
 	owners   snapshot.Owners
 	relinked []metav1.OwnerReference // the references to owners that were created
-	lost     int                     // references to owners of which neither the snapshot nor the cluster knows the UID
+	lost     int                     // number of references to owners that neither the restore nor the live object has
 	// complete and statusComplete report whether all UIDs in the object and in its status are those of created objects.
 	complete, statusComplete bool
 }

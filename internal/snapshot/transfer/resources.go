@@ -127,13 +127,12 @@ func collect(lists []*metav1.APIResourceList, err error, warn func(string, ...an
 func choose(all []resource, only []string) ([]resource, error) {
 	var out []resource
 	for _, name := range only {
-		found := slices.IndexFunc(all, func(r resource) bool { return r.matches(name) })
-		if found < 0 {
-			return nil, &OptionError{fmt.Sprintf("the API server has no kind %q that can be listed and created; nearest names: %s", name, strings.Join(nearest.Names(name, known(all), 3), ", "))}
+		r, ok, err := find(all, name)
+		if err != nil {
+			return nil, err
 		}
-		r := all[found]
-		if reason := snapshot.LeaveOutKind(r.groupKind()); reason != "" {
-			return nil, &OptionError{fmt.Sprintf("kind %q is never part of a snapshot: %s", name, reason)}
+		if !ok {
+			return nil, &OptionError{fmt.Sprintf("the API server has no kind %q that can be listed and created; nearest names: %s", name, strings.Join(nearest.Names(name, known(all), 3), ", "))}
 		}
 		if !slices.ContainsFunc(out, func(o resource) bool { return o.GroupVersionResource == r.GroupVersionResource }) {
 			out = append(out, r)
@@ -144,6 +143,18 @@ func choose(all []resource, only []string) ([]resource, error) {
 	}
 	slices.SortStableFunc(out, func(a, b resource) int { return snapshot.CompareKinds(a.groupKind(), b.groupKind()) })
 	return out, nil
+}
+
+// find returns the first resource that a user can mean by a name. A kind that no snapshot contains is an error.
+func find(all []resource, name string) (r resource, ok bool, err error) {
+	i := slices.IndexFunc(all, func(r resource) bool { return r.matches(name) })
+	if i < 0 {
+		return r, false, nil
+	}
+	if reason := snapshot.LeaveOutKind(all[i].groupKind()); reason != "" {
+		return r, false, &OptionError{fmt.Sprintf("kind %q is never part of a snapshot: %s", name, reason)}
+	}
+	return all[i], true, nil
 }
 
 // matches reports whether a user means this resource by NAME or NAME.GROUP.

@@ -53,17 +53,17 @@ type RestoreOptions struct {
 
 // RestoreResult counts the objects of a snapshot by what Restore did with them.
 type RestoreResult struct {
-	Header   snapshot.Header
-	Total    int  // objects to restore
-	LeftOut  int  // objects of the file that no restore can use
-	Others   int  // objects of the file that are not selected
-	NoEnd    bool // the file does not mark its end, so objects may be missing
-	Changes  int  // of a recording, which Restore ignores
-	Created  int
-	Existed  int // skipped
-	Updated  int
-	Failed   int
-	Failures []string // descriptions of at most the first 20
+	Header     snapshot.Header
+	Total      int  // objects to restore
+	LeftOut    int  // objects of the file that no restore can use
+	Unselected int  // objects of the file that are not selected
+	NoEnd      bool // the file does not mark its end, so objects may be missing
+	Changes    int  // of a recording, which Restore ignores
+	Created    int
+	Existed    int // skipped
+	Updated    int
+	Failed     int
+	Failures   []string // descriptions of at most the first 20
 }
 
 // Done is the number of objects that are as the options require.
@@ -144,7 +144,7 @@ func (r *restorer) run(ctx context.Context, config *rest.Config, in io.Reader) (
 	}
 	if r.orphans > 0 {
 		unselected := ""
-		if r.result.Others > 0 {
+		if r.result.Unselected > 0 {
 			unselected = " or that is not selected"
 		}
 		r.Warn("%d objects were created without a reference to an owner that the snapshot does not contain%s, first %s", r.orphans, unselected, r.orphan)
@@ -229,7 +229,7 @@ func (r *restorer) choose(all *spool, selected *selector) error {
 			r.result.Total++
 			return r.objects.add(obj.Object)
 		}
-		r.result.Others++
+		r.result.Unselected++
 		if id := string(obj.GetUID()); id != "" {
 			r.uids[id] = uid{unselected: true}
 		}

@@ -90,7 +90,7 @@ func TestRestore(t *testing.T) {
 		if err != nil || !cmp.Equal(warned, []string{"1 objects were created without a reference to an owner that the snapshot does not contain or that is not selected, first ConfigMap selection/part (owner ConfigMap owner)"}) {
 			t.Errorf("%v, warnings %q", err, warned)
 		}
-		check(t, result, transfer.RestoreResult{Total: 2, Created: 2, Others: 2, NoEnd: true})
+		check(t, result, transfer.RestoreResult{Total: 2, Created: 2, Unselected: 2, NoEnd: true})
 		if got := k.list("v1/configmaps", "selection"); len(got) != 1 || got[0].GetName() != "part" || len(got[0].GetOwnerReferences()) > 0 {
 			t.Error(got)
 		}
@@ -108,7 +108,7 @@ func TestRestore(t *testing.T) {
 		if err != nil || len(warned) > 0 {
 			t.Errorf("%v, warnings %q", err, warned)
 		}
-		check(t, result, transfer.RestoreResult{Total: 2, Created: 1, Updated: 1, Others: 1, NoEnd: true})
+		check(t, result, transfer.RestoreResult{Total: 2, Created: 1, Updated: 1, Unselected: 1, NoEnd: true})
 		if got := k.get("v1/configmaps", "selection", "dependent"); got.GetLabels()["app"] != "web" || len(got.GetOwnerReferences()) != 1 || got.GetOwnerReferences()[0].UID != live.GetUID() {
 			t.Error(got)
 		}

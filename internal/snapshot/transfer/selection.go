@@ -41,16 +41,15 @@ func (s Selection) selector(served []resource) (*selector, error) {
 		out.names[r.groupKind()] = r.names
 	}
 	for _, name := range s.Only {
-		found := slices.IndexFunc(served, func(r resource) bool { return r.matches(name) })
-		if found < 0 {
+		r, ok, err := find(served, name)
+		switch {
+		case err != nil:
+			return nil, err
+		case ok:
+			out.served[r.groupKind()] = true
+		default:
 			out.others = append(out.others, name)
-			continue
 		}
-		k := served[found].groupKind()
-		if reason := snapshot.LeaveOutKind(k); reason != "" {
-			return nil, &OptionError{fmt.Sprintf("kind %q is never restored: %s", name, reason)}
-		}
-		out.served[k] = true
 	}
 	return out, nil
 }

@@ -92,7 +92,7 @@ func TestSelection(t *testing.T) {
 	if err := s.unknown(); err == nil || !strings.HasPrefix(err.Error(), `neither the API server nor the file has a kind "gadgts"; nearest names: gadgetry,`) {
 		t.Error(err)
 	}
-	if _, err := (Selection{Only: []string{"lease"}}).selector(served); err == nil || err.Error() != `kind "lease" is never restored: their holders do not exist in another cluster` {
+	if _, err := (Selection{Only: []string{"lease"}}).selector(served); err == nil || err.Error() != `kind "lease" is never part of a snapshot: their holders do not exist in another cluster` {
 		t.Error(err)
 	}
 	if _, err := (Selection{Selector: "a=("}).selector(nil); err == nil || !strings.HasPrefix(err.Error(), `selector "a=(": `) {

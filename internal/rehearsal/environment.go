@@ -41,6 +41,8 @@ type runWorld struct {
 	// catchUp waits until the source has returned every write up to a revision that a client has observed.
 	// nil: the source is never behind.
 	catchUp func(ctx context.Context, revision int64)
+	// complete waits until the source has returned every write up to now. nil: the source is never behind.
+	complete func(ctx context.Context) error
 	// drop discards the world. record holds the requests of the run, writes what clients and users wrote, by
 	// key.
 	drop func(record *history.Run, writes map[string][]write)

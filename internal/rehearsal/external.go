@@ -328,7 +328,7 @@ func (g *externalCluster) newWorld(ctx context.Context, _ string, _ uint64) (*ru
 		return nil, err
 	}
 	return &runWorld{
-		config: g.config, source: g.mirror, excluded: g.excluded, unrecorded: g.unrecorded, catchUp: g.mirror.catchUp, drop: g.drop,
+		config: g.config, source: g.mirror, excluded: g.excluded, unrecorded: g.unrecorded, catchUp: g.mirror.catchUp, complete: g.mirror.complete, drop: g.drop,
 		permit: g.permit, owns: g.owns, created: func(o history.Object) { g.created.add(keyOfObject(o), types.UID(o.UID)) },
 	}, nil
 }

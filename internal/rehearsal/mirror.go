@@ -27,12 +27,15 @@ import (
 // their revisions.
 //
 // The watches of two resources are not ordered with one another. So the mirror delays each write for
-// orderDelay, and sorts the writes that arrive in the meantime.
+// orderDelay, and sorts the writes that arrive in the meantime. On a busy machine a watch can be later than that:
+// its writes are returned after newer ones of other resources, and complete waits for them.
 type mirror struct {
 	now func() time.Time
 
 	mu        sync.Mutex
 	resources map[schema.GroupResource]schema.GroupVersionResource
+	clients   map[schema.GroupResource]dynamic.ResourceInterface
+	newest    map[schema.GroupResource]int64 // the highest revision observed, by resource
 	objects   map[string]store.KV
 	revision  int64 // the highest observed
 	pending   []pendingWrite
@@ -54,7 +57,10 @@ const orderDelay = 100 * time.Millisecond
 var _ source = (*mirror)(nil)
 
 func newMirror(now func() time.Time) *mirror {
-	return &mirror{now: now, resources: map[schema.GroupResource]schema.GroupVersionResource{}, objects: map[string]store.KV{}, changed: make(chan struct{})}
+	return &mirror{
+		now: now, resources: map[schema.GroupResource]schema.GroupVersionResource{}, clients: map[schema.GroupResource]dynamic.ResourceInterface{},
+		newest: map[schema.GroupResource]int64{}, objects: map[string]store.KV{}, changed: make(chan struct{}),
+	}
 }
 
 // follow lists a resource and watches it until following is done. The listed objects have no order.
@@ -69,7 +75,7 @@ func (m *mirror) follow(ctx, following context.Context, gvr schema.GroupVersionR
 		return fmt.Errorf("watch %s: %w", resource, err)
 	}
 	m.mu.Lock()
-	m.resources[resource] = gvr
+	m.resources[resource], m.clients[resource] = gvr, client
 	for i := range list.Items {
 		m.observe(resource, &list.Items[i], false)
 	}
@@ -149,6 +155,7 @@ func (m *mirror) observe(resource schema.GroupResource, o *unstructured.Unstruct
 		m.err = cmp.Or(m.err, fmt.Errorf("%s %s has resource version %q: want a number", resource, o.GetName(), o.GetResourceVersion()))
 		return
 	}
+	m.newest[resource] = max(m.newest[resource], revision)
 	key := keyOf(resource, o.GetNamespace(), o.GetName())
 	if had, ok := m.objects[key]; ok && had.ModRevision >= revision {
 		return
@@ -194,7 +201,7 @@ func (m *mirror) current() (kvs []store.KV, revision, cursor int64, err error) {
 	return slices.Collect(maps.Values(m.objects)), m.revision, m.dropped, m.err
 }
 
-// changes implements source.
+// changes implements source. A write that its watch delivers late comes after newer writes of other resources.
 func (m *mirror) changes(cursor int64) (changes []store.Change, next int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -2,6 +2,7 @@ package rehearsal
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,6 +41,8 @@ type monitor struct {
 	nextRhythm     time.Duration // when periodic writes are looked for again
 	exempt         []string
 	lastEvaluation *evaluation // of the whole run
+	confirming     bool        // a violation is confirmed only when all writes are known
+	unknown        error       // why the failure at the end of the run is not certain
 }
 
 // timedChange is the time of a change, and its index.
@@ -90,9 +93,9 @@ func (j *monitor) poll() {
 	j.lastPoll = now
 	j.takeWrites(now)
 	j.releaseDue(now)
-	if now >= j.nextCheck && j.failure == nil {
+	if now >= j.nextCheck && j.failure == nil && !j.confirming {
 		if x := j.evaluate(false); x.failure != nil {
-			j.fail(x.failure.Oracle, x.failure.Message)
+			j.suspect(x.failure)
 		}
 		// Checking a long record takes a while. Checks take a tenth of the time at most.
 		after := j.run.elapsed()
@@ -109,15 +112,32 @@ func (j *monitor) takeWrites(now time.Duration) {
 	if err != nil {
 		j.fail("the record is whole", err.Error())
 	}
-	for n, c := range changes {
+	for _, c := range changes {
+		at := j.place(c)
 		if !verdict.Bookkeeping(c.Key) && (j.run.world.unrecorded == nil || !j.run.world.unrecorded(c.Key)) {
 			j.writes++
 			j.written.Add(now, j.run.harness.timeouts.quiet)
-			j.timed = append(j.timed, timedChange{now, len(j.changes) + n})
+			j.timed = append(j.timed, timedChange{now, at})
 		}
 	}
-	j.changes = append(j.changes, changes...)
 	j.collect(changes)
+}
+
+// place adds a change to those of the run, in the order of revisions, and returns its index. The caller holds the lock.
+func (j *monitor) place(c verdict.Change) int {
+	at := len(j.changes)
+	for at > 0 && j.changes[at-1].Revision > c.Revision {
+		at--
+	}
+	if at < len(j.changes) {
+		for n := range j.timed {
+			if j.timed[n].index >= at {
+				j.timed[n].index++
+			}
+		}
+	}
+	j.changes = slices.Insert(j.changes, at, c)
+	return at
 }
 
 // releaseDue releases the delayed actions that are due. The caller holds the lock.

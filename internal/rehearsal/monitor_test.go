@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,6 +32,9 @@ type testRun struct {
 	world *store.World
 	// sourceErr, if set, is the error of reading the writes.
 	sourceErr error
+	// late is a resource whose writes the source returns only after it is set to "", and held are these writes.
+	late string
+	held []store.Change
 }
 
 // inRun calls do with a run of a scenario, on the clock of a bubble.
@@ -71,7 +75,7 @@ func inRun(t *testing.T, text string, do func(r *testRun)) {
 	})
 }
 
-// failingSource is a source that fails while its run says so.
+// failingSource is a source that fails, or is late, while its run says so.
 type failingSource struct {
 	source
 	run *testRun
@@ -81,7 +85,19 @@ func (s failingSource) changes(cursor int64) ([]store.Change, int64, error) {
 	if err := s.run.sourceErr; err != nil {
 		return nil, cursor, err
 	}
-	return s.source.changes(cursor)
+	changes, next, err := s.source.changes(cursor)
+	if s.run.late == "" {
+		changes = append(s.run.held, changes...)
+		s.run.held = nil
+		return changes, next, err
+	}
+	isLate := func(c store.Change) bool { return strings.HasPrefix(c.Key, "/"+s.run.late+"/") }
+	for _, c := range changes {
+		if isLate(c) {
+			s.run.held = append(s.run.held, c)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(changes), isLate), next, err
 }
 
 // Directory knows every resource of the core group.

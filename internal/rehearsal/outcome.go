@@ -23,12 +23,16 @@ func (r *run) outcome() *sim.Outcome {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.takeWrites(r.elapsed()) // the last writes of clients that were stopped
-	x := j.evaluate(true)
+	x, failure, unknown := j.verdict()
 	record := x.record
 	for n, changes := range x.changes {
 		record.Steps[n].Changes = j.objects.Contents(changes)
 	}
-	record.Failure = firstFailure(r.harness.policy, x, j.failure)
+	if unknown != nil {
+		record.Inconclusive = fmt.Sprintf("the run seems to fail, but %v", unknown)
+	} else {
+		record.Failure = failure
+	}
 	verdict.SetSwitch(record.Failure, verdict.InScenario)
 	out := &sim.Outcome{Run: record, Seen: x.seen, Exempt: j.exempt, Except: r.harness.o.Scenario.Except, Trusted: r.harness.policy.Trusted, EndsVary: !r.harness.policy.Checks(invariant.AutomaticEndState), Unmet: r.record.Unmet()}
 	if f := record.Failure; f != nil && f.Oracle == verdict.BaselineOracle {

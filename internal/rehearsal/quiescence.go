@@ -105,19 +105,37 @@ func (r *run) observe() {
 // maxLater limits the states of a run that is observed after its end.
 const maxLater = 200
 
-// isOver decides whether the run is over. ended is when the last step of the scenario ended.
+// isOver decides whether the run is over. ended is when the last step of the scenario ended. In a cluster, the run
+// fails only if it still does when every write until now is known.
 func (r *run) isOver(ended time.Duration) bool {
 	j := r.monitor
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	rules := verdict.Quiescence{Quiet: r.harness.timeouts.quiet, Timeout: r.harness.timeouts.writes, QuietFirst: true, Optional: !r.harness.policy.Checks(invariant.AutomaticQuiescence)}
-	lastFault := max(0, r.record.LastFault().Sub(r.started))
-	d := rules.Decide(verdict.Moment{Now: r.elapsed(), Ended: ended, LastWrite: j.lastOtherWrite(ended, rules.Quiet), BusySince: j.written.BusySince, Held: j.heldFor, LastFault: lastFault},
-		j.unmet, func() string { return j.evaluate(true).record.LastWriter() })
+	d := r.decideEnd(ended)
+	if complete := r.world.complete; complete != nil && d.Failure != nil && j.failure == nil {
+		j.mu.Unlock()
+		err := complete(r.ctx)
+		j.mu.Lock()
+		if err != nil {
+			j.unknown = err
+			return true
+		}
+		j.takeWrites(r.elapsed())
+		d = r.decideEnd(ended)
+	}
 	if d.Failure != nil {
 		j.failWith(d.Failure)
 	}
 	return d.Over || d.Failure != nil
+}
+
+// decideEnd decides whether the run is over, from the writes that are known. The caller holds the lock.
+func (r *run) decideEnd(ended time.Duration) verdict.Decision {
+	j := r.monitor
+	rules := verdict.Quiescence{Quiet: r.harness.timeouts.quiet, Timeout: r.harness.timeouts.writes, QuietFirst: true, Optional: !r.harness.policy.Checks(invariant.AutomaticQuiescence)}
+	lastFault := max(0, r.record.LastFault().Sub(r.started))
+	return rules.Decide(verdict.Moment{Now: r.elapsed(), Ended: ended, LastWrite: j.lastOtherWrite(ended, rules.Quiet), BusySince: j.written.BusySince, Held: j.heldFor, LastFault: lastFault},
+		j.unmet, func() string { return j.evaluate(true).record.LastWriter() })
 }
 
 // lastOtherWrite returns the time of the last write that is not periodic. The run waits since a time for a quiet

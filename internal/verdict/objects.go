@@ -96,7 +96,7 @@ func (c Change) Deleted() bool { return c.after == nil }
 // Revision is the revision of the last write taken.
 func (o *Objects) Revision() int64 { return o.revision }
 
-// Take applies one write. The caller passes each write once, in the order of revisions.
+// Take applies one write. The caller passes each write once, those of an object in the order of their revisions.
 func (o *Objects) Take(w Write) Change {
 	c := Change{Key: w.Key, Revision: w.Revision, before: o.entries[w.Key]}
 	if c.before != nil {
@@ -120,7 +120,7 @@ func (o *Objects) apply(c Change) {
 	} else {
 		o.entries[c.Key] = c.after
 	}
-	o.revision = c.Revision
+	o.revision = max(o.revision, c.Revision)
 	clear(o.sorted)
 }
 

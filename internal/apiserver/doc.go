@@ -2,9 +2,10 @@
 // this process: every built-in API, custom resources, admission, RBAC,
 // server-side apply, OpenAPI, the watch cache.
 //
-// It is upstream's server chain (aggregator, kube-apiserver, apiextensions) with four replaceable parts: the store of the
+// It is upstream's server chain (aggregator, kube-apiserver, apiextensions) with five replaced parts: the store of the
 // objects (Backend), the in-process transport (RoundTripper and RESTConfig), the resolution of a webhook's Service when pods
-// are simulated (ServiceResolver), and the version it reports. No part of the API is reimplemented.
+// are simulated (ServiceResolver), the conversion of objects for managed fields (typeConverter), and the version it
+// reports. No part of the API is reimplemented.
 //
 // There are two transports. Users connect to a TLS listener with client certificates. Our own components use the in-process
 // transport: a request goes directly to the handler, without a connection, TLS or HTTP framing. Its user is a value of the

@@ -1,6 +1,10 @@
 package apiserver
 
-import "context"
+import (
+	"context"
+
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+)
 
 // SelfHooks are the hooks that a server of runs omits.
 var SelfHooks = selfHooks
@@ -41,4 +45,11 @@ type Asked struct {
 func (a Asked) pairs(ctx context.Context, visit func(key string, value []byte) error) error {
 	a.With(ctx)
 	return a.Memory.pairs(ctx, visit)
+}
+
+// UseUpstreamServers lets servers that are built until restore is called be those of kube-apiserver.
+func UseUpstreamServers() (restore func()) {
+	own := newServers
+	newServers = app.CreateServerChain
+	return func() { newServers = own }
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 
 	"github.com/rehearse-k8s/rehearse/internal/snapshot"
 )
@@ -111,7 +110,7 @@ func build(ctx context.Context, o Options, l net.Listener) (*Server, func(contex
 	if err != nil {
 		return nil, nil, err
 	}
-	chain, err := app.CreateServerChain(completed)
+	chain, err := newServers(completed)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,0 +1,162 @@
+package apiserver
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+)
+
+// writers are the field managers of the versions of a kind.
+type writers struct {
+	t        testing.TB
+	managers map[string]*managedfields.FieldManager
+	hub      schema.GroupVersionKind
+	kinds    map[string]schema.GroupVersionKind
+}
+
+func newWriters(t testing.TB, c managedfields.TypeConverter, kinds []schema.GroupVersionKind) *writers {
+	t.Helper()
+	scheme := legacyscheme.Scheme
+	w := &writers{t, map[string]*managedfields.FieldManager{}, kinds[0].GroupKind().WithVersion(runtime.APIVersionInternal), map[string]schema.GroupVersionKind{}}
+	for _, kind := range kinds {
+		m, err := managedfields.NewDefaultFieldManager(c, runtime.UnsafeObjectConvertor(scheme), scheme, scheme, kind, w.hub.GroupVersion(), "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.managers[kind.Version], w.kinds[kind.Version] = m, kind
+	}
+	return w
+}
+
+// internal returns a random object in the version of the server, as a request in the given version would bring it.
+func (w *writers) internal(version string, seed int64, live runtime.Object) runtime.Object {
+	w.t.Helper()
+	o, err := legacyscheme.Scheme.ConvertToVersion(randomObject(w.t, w.kinds[version], seed), w.hub.GroupVersion())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	m, _ := meta.Accessor(o)
+	m.SetName("a")
+	m.SetUID(types.UID("u"))
+	if live != nil {
+		of, _ := meta.Accessor(live)
+		m.SetManagedFields(slices.Clone(of.GetManagedFields()))
+	}
+	return o
+}
+
+// write is one write to an object.
+type write struct {
+	version, manager string
+	seed             int64
+	apply            bool
+}
+
+// after returns the object after writes, and the answers.
+func (w *writers) after(writes []write) (states []string) {
+	w.t.Helper()
+	live, err := legacyscheme.Scheme.New(w.hub)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, x := range writes {
+		var is runtime.Object
+		if x.apply {
+			is, err = w.managers[x.version].Apply(live, w.patch(x), x.manager, true)
+		} else {
+			is, err = w.managers[x.version].Update(live, w.internal(x.version, x.seed, live), x.manager)
+		}
+		if err != nil {
+			lines := strings.Split(err.Error(), "\n")
+			slices.Sort(lines) // upstream's own order varies
+			states = append(states, strings.Join(lines, "\n"))
+			continue
+		}
+		live = is
+		states = append(states, w.state(live))
+	}
+	return states
+}
+
+// state describes an object and its managed fields, without their times.
+func (w *writers) state(live runtime.Object) string {
+	w.t.Helper()
+	live = live.DeepCopyObject()
+	m, _ := meta.Accessor(live)
+	var fields []string
+	for _, f := range m.GetManagedFields() {
+		fields = append(fields, fmt.Sprintf("%s %s %s %s", f.Manager, f.Operation, f.APIVersion, f.FieldsV1))
+	}
+	slices.Sort(fields) // they are in the order of their times, which have no fractions of a second
+	m.SetManagedFields(nil)
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return fmt.Sprint(strings.Join(fields, "\n"), object)
+}
+
+// patch returns the configuration of an apply: a random object without its status.
+func (w *writers) patch(x write) runtime.Object {
+	w.t.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(randomObject(w.t, w.kinds[x.version], x.seed))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	delete(content, "status")
+	o := &unstructured.Unstructured{Object: content}
+	o.SetName("a")
+	o.SetUID("")
+	o.SetCreationTimestamp(metav1.Time{})
+	o.SetGroupVersionKind(w.kinds[x.version])
+	return o
+}
+
+// TestSameManagedFields: updates and applies by several managers, in all versions of a kind, give the same managed fields and
+// the same objects as with upstream's converter.
+func TestSameManagedFields(t *testing.T) {
+	upstream, kinds := builtIn(t)
+	ours := newTypeConverter(upstream)
+	versions := map[schema.GroupKind][]schema.GroupVersionKind{}
+	for _, k := range kinds {
+		versions[k.GroupKind()] = append(versions[k.GroupKind()], k)
+	}
+	compared, failed := 0, 0
+	for kind, all := range versions {
+		if !legacyscheme.Scheme.Recognizes(kind.WithVersion(runtime.APIVersionInternal)) {
+			continue
+		}
+		theirs, own := newWriters(t, upstream, all), newWriters(t, ours, all)
+		for seed := range int64(4) {
+			var writes []write
+			for n := range int64(6) {
+				writes = append(writes, write{all[(seed+n)%int64(len(all))].Version, string('a' + rune(n%4)), seed*100 + n, n%3 == 2})
+			}
+			want, got := theirs.after(writes), own.after(writes)
+			if d := cmp.Diff(want, got); d != "" {
+				t.Fatalf("%s, %+v (-upstream +ours):\n%s", kind, writes, d)
+			}
+			for _, s := range want {
+				compared++
+				if !strings.Contains(s, " Update ") && !strings.Contains(s, " Apply ") {
+					failed++
+				}
+			}
+		}
+	}
+	t.Logf("%d writes compared, %d of them rejected", compared, failed)
+	if failed > compared/2 {
+		t.Errorf("%d of %d writes were rejected", failed, compared)
+	}
+}

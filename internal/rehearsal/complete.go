@@ -1,8 +1,8 @@
 package rehearsal
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -20,8 +21,8 @@ import (
 // some seconds late.
 const completeTimeout = 30 * time.Second
 
-// complete waits until changes returns every write up to now. A watch has no sign that it has delivered all writes, so
-// the mirror lists each resource, and waits until its watch has delivered what the list contains. It cannot
+// complete waits until changes returns every write up to now. A watch shows only from time to time that it has delivered all
+// writes, so the mirror lists each resource, and waits until its watch has delivered what the list contains. It cannot
 // notice that it misses an object that was created and deleted in the meantime.
 func (m *mirror) complete(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, completeTimeout, fmt.Errorf("not within %s", completeTimeout))
@@ -31,18 +32,27 @@ func (m *mirror) complete(ctx context.Context) error {
 	m.mu.Unlock()
 	for _, resource := range slices.SortedFunc(maps.Keys(clients), byName) {
 		list, err := listAll(ctx, clients[resource])
+		if isGone(err) {
+			continue
+		}
 		if err == nil {
 			err = m.awaitList(ctx, resource, list)
 		}
 		if err != nil {
-			return fmt.Errorf("the writes of %s are not all known: %w", resource, errors.Join(err, context.Cause(ctx)))
+			return fmt.Errorf("the writes of %s are not all known: %w", resource, err)
 		}
 	}
 	select {
 	case <-time.After(orderDelay):
+		return nil
 	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	return nil
+}
+
+// isGone reports whether a resource is not served any more: its definition was deleted, or its API server does not run.
+func isGone(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsServiceUnavailable(err)
 }
 
 func byName(a, b schema.GroupResource) int { return strings.Compare(a.String(), b.String()) }
@@ -59,7 +69,7 @@ func (m *mirror) awaitList(ctx context.Context, resource schema.GroupResource, l
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return errors.New("its watch has not delivered " + missing)
+			return fmt.Errorf("its watch has not delivered %s: %w", missing, context.Cause(ctx))
 		}
 	}
 }
@@ -102,8 +112,11 @@ func (j *monitor) suspect(f *history.Failure) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		j.confirming = false
-		if err != nil || j.failure != nil {
-			return // the end of the run waits for the writes again
+		if err != nil {
+			j.nextCheck = j.run.elapsed() + completeTimeout // the end of the run waits for the writes again
+		}
+		if err != nil || j.failure != nil || j.run.ctx.Err() != nil {
+			return
 		}
 		j.takeWrites(j.run.elapsed())
 		if x := j.evaluate(false); x.failure != nil {
@@ -112,22 +125,23 @@ func (j *monitor) suspect(f *history.Failure) {
 	})
 }
 
-// verdict returns the evaluation of the whole run, its failure, and why the failure is not certain. A failure
-// that was not confirmed during the run is confirmed now. The caller holds the lock.
-func (j *monitor) verdict() (x *evaluation, failure *history.Failure, unknown error) {
+// verdict returns the evaluation of the whole run and its failure, or why it is not known whether the run has failed. A
+// violation that was not confirmed during the run is confirmed now. ctx is that of the run's caller: r.ctx is done. The
+// caller holds the lock.
+func (j *monitor) verdict(ctx context.Context) (x *evaluation, failure *history.Failure, unknown error) {
 	x = j.evaluate(true)
 	failure = firstFailure(j.run.harness.policy, x, j.failure)
 	complete := j.run.world.complete
-	if failure == nil || j.failure != nil || complete == nil {
+	if complete == nil || failure == nil || j.failure != nil && x.failure == nil {
 		return x, failure, j.unknown
 	}
 	j.mu.Unlock()
-	unknown = complete(context.WithoutCancel(j.run.ctx))
+	err := complete(ctx)
 	j.mu.Lock()
+	if err != nil {
+		return x, j.failure, cmp.Or(err, j.unknown)
+	}
 	j.takeWrites(j.run.elapsed())
 	x = j.evaluate(true)
-	if failure = firstFailure(j.run.harness.policy, x, j.failure); failure == nil {
-		unknown = j.unknown
-	}
-	return x, failure, unknown
+	return x, firstFailure(j.run.harness.policy, x, j.failure), j.unknown
 }

@@ -5,35 +5,56 @@ package rehearsal
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/rehearse-k8s/rehearse/internal/verdict"
 )
 
 // copyInvariant is the invariant of copyScenario.
 const copyInvariant = "a copy is never without its original"
+
+// isLate is the error of a run that is not judged.
+const isLate = "a run seems to fail, but its watch is late: the cluster is overloaded, or a watch does not work"
+
+// failureOf returns the violated invariant of a run that has stopped, or the error.
+func failureOf(r *testRun) (failure, err string) {
+	out, e := r.outcome(r.t.Context())
+	if e != nil {
+		return "", e.Error()
+	}
+	if f := out.Run.Failure; f != nil {
+		failure = f.Oracle
+	}
+	return failure, ""
+}
 
 // TestLateWatch: if the watch of the originals is late, the copies seem to exist without them. That is no violation:
 // before the verdict, the monitor waits for the writes of all watches. Without the wait (a source that is never behind),
 // the run fails.
 func TestLateWatch(t *testing.T) {
 	for name, c := range map[string]struct {
-		waits                 bool
-		unknown               error
-		copies                string
-		failure, inconclusive string
+		waits        bool
+		unknown      error
+		copies       string
+		failure, err string
 	}{
 		"the original is late":          {waits: true, copies: "copy-a"},
 		"without the wait":              {copies: "copy-a", failure: copyInvariant},
 		"there is no original":          {waits: true, copies: "alone", failure: copyInvariant},
-		"the watch delivers no writes":  {waits: true, unknown: errors.New("its watch is late"), copies: "copy-a", inconclusive: "the run seems to fail, but its watch is late"},
-		"nor is it known what is there": {waits: true, unknown: errors.New("its watch is late"), copies: "alone", inconclusive: "the run seems to fail, but its watch is late"},
+		"the watch delivers no writes":  {waits: true, unknown: errors.New("its watch is late"), copies: "copy-a", err: isLate},
+		"nor is it known what is there": {waits: true, unknown: errors.New("its watch is late"), copies: "alone", err: isLate},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inRun(t, copyScenario, func(r *testRun) {
@@ -72,7 +93,7 @@ func TestLateWatch(t *testing.T) {
 					return ""
 				}
 				equal(t, "failure during the run", c.failure, failed())
-				if c.failure == "" && c.inconclusive == "" {
+				if c.failure == "" && c.err == "" {
 					r.write("copier", "secrets", "copy-b")
 					r.pass(2 * checkInterval)
 					equal(t, "failure of a later check", "", failed())
@@ -84,7 +105,7 @@ func TestLateWatch(t *testing.T) {
 					}
 					last = change.Revision
 				}
-				if c.failure == "" && c.inconclusive == "" {
+				if c.failure == "" && c.err == "" {
 					var arrived []string
 					for _, timed := range r.monitor.timed {
 						arrived = append(arrived, r.monitor.changes[timed.index].Key)
@@ -93,12 +114,8 @@ func TestLateWatch(t *testing.T) {
 				}
 				r.cancel()
 				r.watchers.Wait()
-				out := r.outcome()
-				equal(t, "inconclusive", c.inconclusive, out.Run.Inconclusive)
-				got := ""
-				if f := out.Run.Failure; f != nil {
-					got = f.Oracle
-				}
+				got, err := failureOf(r)
+				equal(t, "error", c.err, err)
 				equal(t, "failure of the run", c.failure, got)
 			})
 		})
@@ -139,15 +156,13 @@ func TestLateAtTheEnd(t *testing.T) {
 				}
 				r.cancel()
 				r.watchers.Wait()
-				out := r.outcome()
 				want := ""
 				if c.unknown != nil {
-					want = "the run seems to fail, but its watch is late"
+					want = isLate
 				}
-				equal(t, "inconclusive", want, out.Run.Inconclusive)
-				if f := out.Run.Failure; f != nil {
-					t.Errorf("after the run: %+v", f)
-				}
+				got, err := failureOf(r)
+				equal(t, "error", want, err)
+				equal(t, "failure of the run", "", got)
 			})
 		})
 	}
@@ -164,11 +179,8 @@ func TestLateAfterTheEnd(t *testing.T) {
 			}
 			r.write("user", "configmaps", "copy-a")
 			r.write("copier", "secrets", copied)
-			got := ""
-			if f := r.outcome().Run.Failure; f != nil {
-				got = f.Oracle
-			}
-			equal(t, copied, want, got)
+			got, err := failureOf(r)
+			equal(t, copied, want+" ", got+" "+err)
 		})
 	}
 }
@@ -233,6 +245,8 @@ func TestComplete(t *testing.T) {
 	}
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	late := gated{client.Resource(resource).Namespace("elsewhere"), make(chan struct{})}
+	open := sync.OnceFunc(func() { close(late.open) })
+	t.Cleanup(open) // the watch ends only then
 	m := newMirror(time.Now)
 	if err := m.follow(t.Context(), t.Context(), resource, late); err != nil {
 		t.Fatal(err)
@@ -244,8 +258,6 @@ func TestComplete(t *testing.T) {
 	if err := m.complete(t.Context()); err != nil {
 		t.Errorf("with nothing to wait for: %v", err)
 	}
-	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
 	if err := late.Delete(t.Context(), "mine", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -253,16 +265,84 @@ func TestComplete(t *testing.T) {
 	if _, err := late.Create(t.Context(), created, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
 	err = m.complete(short)
 	if err == nil || !strings.Contains(err.Error(), "the writes of configmaps are not all known: its watch has not delivered the write of new at revision ") {
 		t.Errorf("while the watch is late: %v", err)
 	}
-	close(late.open)
+	open()
 	if err := m.complete(t.Context()); err != nil {
 		t.Error(err)
 	}
 	changes, _, err := m.changes(cursor)
 	if err != nil || len(changes) != 2 || changes[0].Value != nil || changes[0].Key != "/configmaps/elsewhere/mine" || changes[1].Key != "/configmaps/elsewhere/new" {
 		t.Errorf("%v, %v", changes, err)
+	}
+}
+
+// TestCompleteIsInterrupted: an interrupt while complete waits for the last writes to be sorted is an error: changes does not
+// return them yet.
+func TestCompleteIsInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(orderDelay/2, cancel)
+		if err := newMirror(time.Now).complete(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestIsGone: a resource that is not served any more has no writes to wait for.
+func TestIsGone(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false}, {errors.New("unreachable"), false}, {apierrors.NewTimeoutError("", 0), false},
+		{apierrors.NewNotFound(configMaps, ""), true}, {apierrors.NewMethodNotSupported(configMaps, "list"), true}, {apierrors.NewServiceUnavailable(""), true},
+	} {
+		if got := isGone(c.err); got != c.want {
+			t.Errorf("%v: %v", c.err, got)
+		}
+	}
+}
+
+// TestPlace: late changes come before those with a higher revision. Changes that another API server stores stay where they
+// arrived.
+func TestPlace(t *testing.T) {
+	for arrived, want := range map[string]string{
+		"1 2 3": "1 2 3", "1 3 2": "1 2 3", "3 2 1": "1 2 3", "2 f9 3": "2 f9 3", "f9 1 2": "f9 1 2", "1 3 f9 2": "1 2 3 f9", "5 f1 6": "5 f1 6", "5 f1 4": "4 5 f1",
+	} {
+		j := newMonitor(&run{started: time.Now(), world: &runWorld{aggregated: func(key string) bool { return key == "f" }}}, nil)
+		var placed []string
+		for word := range strings.FieldsSeq(arrived) {
+			key := strings.TrimRight(word, "0123456789")
+			revision, err := strconv.ParseInt(strings.TrimPrefix(word, key), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j.place(verdict.Change{Key: key, Revision: revision})
+		}
+		for _, c := range j.changes {
+			placed = append(placed, c.Key+strconv.FormatInt(c.Revision, 10))
+		}
+		equal(t, arrived, want, strings.Join(placed, " "))
+	}
+}
+
+// TestAggregated: an object is of an aggregated API if the APIService of its version names a Service.
+func TestAggregated(t *testing.T) {
+	g := &externalCluster{mirror: newMirror(time.Now)}
+	for name, spec := range map[string]map[string]any{"v1.local.example.com": {}, "v1.aggregated.example.com": {"service": map[string]any{"name": "server"}}} {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "spec": spec}}
+		o.SetName(name)
+		o.SetResourceVersion("1")
+		g.mirror.handle(apiServices, watch.Event{Type: watch.Added, Object: o})
+	}
+	for group, want := range map[string]bool{"local.example.com": false, "aggregated.example.com": true, "": false} {
+		resource := schema.GroupResource{Group: group, Resource: "things"}
+		g.mirror.resources[resource] = resource.WithVersion("v1")
+		equal(t, group, want, g.aggregated(keyOf(resource, "default", "a")))
 	}
 }

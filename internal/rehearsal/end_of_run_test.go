@@ -149,7 +149,10 @@ func TestOutcome(t *testing.T) {
 				f := strings.Fields(w)
 				r.write(f[0], f[1], f[2])
 			}
-			out := r.outcome()
+			out, err := r.outcome(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
 			got := ""
 			if f := out.Run.Failure; f != nil {
 				got = f.Oracle

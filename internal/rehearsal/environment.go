@@ -43,6 +43,9 @@ type runWorld struct {
 	catchUp func(ctx context.Context, revision int64)
 	// complete waits until the source has returned every write up to now. nil: the source is never behind.
 	complete func(ctx context.Context) error
+	// aggregated reports keys of objects that another API server stores: their revisions say nothing about the order of their
+	// writes and those of others. nil: there are no such objects.
+	aggregated func(key string) bool
 	// drop discards the world. record holds the requests of the run, writes what clients and users wrote, by
 	// key.
 	drop func(record *history.Run, writes map[string][]write)

@@ -164,6 +164,17 @@ func (g *externalCluster) follow(ctx context.Context) error {
 	return nil
 }
 
+// aggregated reports whether an aggregated API server stores an object: the APIService of its group names a Service.
+func (g *externalCluster) aggregated(key string) bool {
+	resource, _ := g.mirror.ResourceOf(key)
+	version := g.mirror.version(resource).Version
+	service := g.mirror.object(keyOf(apiServices, "", version+"."+resource.Group))
+	return bytes.Contains(service, []byte(`"service":{`))
+}
+
+// apiServices are the objects that name the API server of each group and version.
+var apiServices = schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}
+
 // watchable returns the resources that can be listed and watched, without the bookkeeping resources.
 func watchable(lists []*metav1.APIResourceList) (all []schema.GroupVersionResource) {
 	for _, list := range lists {
@@ -328,7 +339,7 @@ func (g *externalCluster) newWorld(ctx context.Context, _ string, _ uint64) (*ru
 		return nil, err
 	}
 	return &runWorld{
-		config: g.config, source: g.mirror, excluded: g.excluded, unrecorded: g.unrecorded, catchUp: g.mirror.catchUp, complete: g.mirror.complete, drop: g.drop,
+		config: g.config, source: g.mirror, excluded: g.excluded, unrecorded: g.unrecorded, catchUp: g.mirror.catchUp, complete: g.mirror.complete, aggregated: g.aggregated, drop: g.drop,
 		permit: g.permit, owns: g.owns, created: func(o history.Object) { g.created.add(keyOfObject(o), types.UID(o.UID)) },
 	}, nil
 }

@@ -261,6 +261,13 @@ func (m *mirror) has(key string) bool {
 	return ok
 }
 
+// object returns an object of the cluster as JSON, or nil.
+func (m *mirror) object(key string) []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.objects[key].Value
+}
+
 // catchUpTimeout is how long catchUp waits for a revision. Some resources are not watched, so the revision
 // may never arrive.
 const catchUpTimeout = time.Second

@@ -123,11 +123,19 @@ func (j *monitor) takeWrites(now time.Duration) {
 	j.collect(changes)
 }
 
-// place adds a change to those of the run, in the order of revisions, and returns its index. The caller holds the lock.
+// place adds a change to those of the run, before those with a higher revision, and returns its index. A change of an
+// object that another API server stores keeps its place. The caller holds the lock.
 func (j *monitor) place(c verdict.Change) int {
 	at := len(j.changes)
-	for at > 0 && j.changes[at-1].Revision > c.Revision {
-		at--
+	aggregated := j.run.world.aggregated
+	for i := at - 1; i >= 0 && (aggregated == nil || !aggregated(c.Key)); i-- {
+		if aggregated != nil && aggregated(j.changes[i].Key) {
+			continue
+		}
+		if j.changes[i].Revision < c.Revision {
+			break
+		}
+		at = i
 	}
 	if at < len(j.changes) {
 		for n := range j.timed {

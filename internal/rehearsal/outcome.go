@@ -13,26 +13,26 @@ import (
 	"github.com/rehearse-k8s/rehearse/invariant"
 )
 
-// outcome returns the result of a run that has stopped.
-func (r *run) outcome() *sim.Outcome {
+// outcome returns the result of a run that has stopped. It is an error if the run seems to have failed, but the writes of
+// the cluster are not all known. ctx is that of the run's caller.
+func (r *run) outcome(ctx context.Context) (*sim.Outcome, error) {
 	if r.world.catchUp != nil {
-		r.world.catchUp(context.WithoutCancel(r.ctx), r.record.Revision())
+		r.world.catchUp(ctx, r.record.Revision())
 	}
 	r.record.End()
 	j := r.monitor
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.takeWrites(r.elapsed()) // the last writes of clients that were stopped
-	x, failure, unknown := j.verdict()
+	x, failure, unknown := j.verdict(ctx)
+	if failure == nil && unknown != nil {
+		return nil, fmt.Errorf("a run seems to fail, but %w: the cluster is overloaded, or a watch does not work", unknown)
+	}
 	record := x.record
 	for n, changes := range x.changes {
 		record.Steps[n].Changes = j.objects.Contents(changes)
 	}
-	if unknown != nil {
-		record.Inconclusive = fmt.Sprintf("the run seems to fail, but %v", unknown)
-	} else {
-		record.Failure = failure
-	}
+	record.Failure = failure
 	verdict.SetSwitch(record.Failure, verdict.InScenario)
 	out := &sim.Outcome{Run: record, Seen: x.seen, Exempt: j.exempt, Except: r.harness.o.Scenario.Except, Trusted: r.harness.policy.Trusted, EndsVary: !r.harness.policy.Checks(invariant.AutomaticEndState), Unmet: r.record.Unmet()}
 	if f := record.Failure; f != nil && f.Oracle == verdict.BaselineOracle {
@@ -50,7 +50,7 @@ func (r *run) outcome() *sim.Outcome {
 		}
 	}
 	_, out.Reports = verdict.StaleOwnWrites(r.harness.policy, record)
-	return out
+	return out, nil
 }
 
 // firstFailure returns the first violation: of an invariant that must always hold, at the step that violated

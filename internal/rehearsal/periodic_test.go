@@ -40,7 +40,7 @@ func TestHeartbeat(t *testing.T) {
 			for range 300 {
 				r.write("agent", "configmaps", "beat")
 				r.pass(c.interval)
-				if r.isOver(0) {
+				if over, _ := r.isOver(0); over {
 					got = "over"
 					break
 				}

@@ -68,12 +68,13 @@ func (r *run) awaitEnd() {
 		if now < asked+10*took { // checks take a tenth of the time at most
 			continue
 		}
-		if r.isOver(ending) {
+		over, waited := r.isOver(ending)
+		if over {
 			r.observe()
 			return
 		}
 		asked = r.elapsed()
-		took = asked - now
+		took = asked - now - waited
 	}
 }
 
@@ -106,19 +107,24 @@ func (r *run) observe() {
 const maxLater = 200
 
 // isOver decides whether the run is over. ended is when the last step of the scenario ended. In a cluster, the run
-// fails only if it still does when every write until now is known.
-func (r *run) isOver(ended time.Duration) bool {
+// fails only if it still does when every write until now is known; waited is how long isOver has waited for them.
+func (r *run) isOver(ended time.Duration) (over bool, waited time.Duration) {
 	j := r.monitor
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	d := r.decideEnd(ended)
 	if complete := r.world.complete; complete != nil && d.Failure != nil && j.failure == nil {
 		j.mu.Unlock()
+		began := r.elapsed()
 		err := complete(r.ctx)
+		waited = r.elapsed() - began
 		j.mu.Lock()
+		if j.failure != nil {
+			return true, waited
+		}
 		if err != nil {
 			j.unknown = err
-			return true
+			return true, waited
 		}
 		j.takeWrites(r.elapsed())
 		d = r.decideEnd(ended)
@@ -126,7 +132,7 @@ func (r *run) isOver(ended time.Duration) bool {
 	if d.Failure != nil {
 		j.failWith(d.Failure)
 	}
-	return d.Over || d.Failure != nil
+	return d.Over || d.Failure != nil, waited
 }
 
 // decideEnd decides whether the run is over, from the writes that are known. The caller holds the lock.

@@ -71,7 +71,7 @@ func (a *Harness) Play(ctx context.Context, p sim.Plan) (*sim.Outcome, error) {
 	if ctx.Err() != nil { // an interrupted run has no verdict
 		return &sim.Outcome{Run: r.record.End()}, nil
 	}
-	return r.outcome(), nil
+	return r.outcome(ctx)
 }
 
 // begin creates the world of a run and starts everything in it except the clients.

@@ -100,11 +100,8 @@ func (c *conforming) identified(element reflect.Type, list *schema.List) bool {
 		return true
 	}
 	if len(list.Keys) == 0 {
-		switch element.Kind() { // a pointer, a time or bytes can be null
-		case reflect.String, reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-			return !isMarshaler(element)
-		}
-		return false
+		_, nullable := scalars[element]
+		return scalarOf(element) != "" && !nullable && element.Kind() != reflect.Slice // nor bytes, which can be null too
 	}
 	atom, ok := c.schema.Resolve(list.ElementType)
 	if !ok || atom.Map == nil || element.Kind() != reflect.Struct || isMarshaler(element) {

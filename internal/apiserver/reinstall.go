@@ -66,8 +66,9 @@ func (g *groups) reinstall(server *genericapiserver.GenericAPIServer, config *ge
 	container := server.Handler.GoRestfulContainer
 	installed := container.RegisteredWebServices()
 	for i := range g.all {
-		for _, version := range g.versions(i) {
-			handlers := g.handlers(i, version, server, config)
+		info := &g.all[i]
+		for _, version := range servedVersions(info) {
+			handlers := newHandlers(info, version, server, config)
 			if handlers.TypeConverter = others; version.Group == "" {
 				handlers.TypeConverter = core
 			}
@@ -86,10 +87,10 @@ func (g *groups) reinstall(server *genericapiserver.GenericAPIServer, config *ge
 	return nil
 }
 
-// versions returns the served versions of a group.
-func (g *groups) versions(i int) (served []schema.GroupVersion) {
-	for _, v := range g.all[i].PrioritizedVersions {
-		if len(g.all[i].VersionedResourcesStorageMap[v.Version]) > 0 {
+// servedVersions returns the versions of a group that have resources.
+func servedVersions(info *genericapiserver.APIGroupInfo) (served []schema.GroupVersion) {
+	for _, v := range info.PrioritizedVersions {
+		if len(info.VersionedResourcesStorageMap[v.Version]) > 0 {
 			served = append(served, v)
 		}
 	}
@@ -101,7 +102,7 @@ func (g *groups) typeConverter(config *genericapiserver.Config, core bool) (mana
 	var names []string
 	for i := range g.all {
 		info := &g.all[i]
-		for _, version := range g.versions(i) {
+		for _, version := range servedVersions(info) {
 			if (version.Group == "") != core {
 				continue
 			}
@@ -129,9 +130,8 @@ func (g *groups) typeConverter(config *genericapiserver.Config, core bool) (mana
 	return newTypeConverter(types), nil
 }
 
-// handlers returns the handlers of a version, as genericapiserver.GenericAPIServer installs them.
-func (g *groups) handlers(i int, version schema.GroupVersion, server *genericapiserver.GenericAPIServer, config *genericapiserver.Config) *genericapi.APIGroupVersion {
-	info := &g.all[i]
+// newHandlers returns the handlers of a version, as genericapiserver.GenericAPIServer installs them.
+func newHandlers(info *genericapiserver.APIGroupInfo, version schema.GroupVersion, server *genericapiserver.GenericAPIServer, config *genericapiserver.Config) *genericapi.APIGroupVersion {
 	root, served := genericapiserver.APIGroupPrefix, map[string][]string{}
 	if version.Group == "" {
 		root = genericapiserver.DefaultLegacyAPIPrefix

@@ -20,6 +20,7 @@ import (
 // newServers creates upstream's three servers, in the order of app.CreateServerChain of kube-apiserver: the server of custom
 // resources, the main server, which passes on what it does not serve to the first, and the aggregator, at which requests
 // enter. It replaces that function only because the main server gets our typeConverter, for which upstream has no option.
+// It is a variable for the test that compares both.
 var newServers = func(config app.CompletedConfig) (*aggregatorapiserver.APIAggregator, error) {
 	notFound := notfoundhandler.New(config.KubeAPIs.ControlPlane.Generic.Serializer, genericfilters.NoMuxAndDiscoveryIncompleteKey)
 	extensions, err := config.ApiExtensions.New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))

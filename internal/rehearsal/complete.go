@@ -25,7 +25,7 @@ const completeTimeout = 30 * time.Second
 // writes, so the mirror lists each resource, and waits until its watch has delivered what the list contains. It cannot
 // notice that it misses an object that was created and deleted in the meantime.
 func (m *mirror) complete(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, completeTimeout, fmt.Errorf("not within %s", completeTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, completeTimeout, fmt.Errorf("waited for %s", completeTimeout))
 	defer cancel()
 	m.mu.Lock()
 	clients := maps.Clone(m.clients)
@@ -69,7 +69,7 @@ func (m *mirror) awaitList(ctx context.Context, resource schema.GroupResource, l
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return fmt.Errorf("its watch has not delivered %s: %w", missing, context.Cause(ctx))
+			return fmt.Errorf("its watch has not delivered %s (%w)", missing, context.Cause(ctx))
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (j *monitor) suspect(f *history.Failure) {
 		if err != nil {
 			j.nextCheck = j.run.elapsed() + completeTimeout // the end of the run waits for the writes again
 		}
-		if err != nil || j.failure != nil || j.run.ctx.Err() != nil {
+		if err != nil || j.failure != nil {
 			return
 		}
 		j.takeWrites(j.run.elapsed())
@@ -125,10 +125,10 @@ func (j *monitor) suspect(f *history.Failure) {
 	})
 }
 
-// verdict returns the evaluation of the whole run and its failure, or why it is not known whether the run has failed. A
+// finalVerdict returns the evaluation of the whole run and its failure, or why it is not known whether the run has failed. A
 // violation that was not confirmed during the run is confirmed now. ctx is that of the run's caller: r.ctx is done. The
 // caller holds the lock.
-func (j *monitor) verdict(ctx context.Context) (x *evaluation, failure *history.Failure, unknown error) {
+func (j *monitor) finalVerdict(ctx context.Context) (x *evaluation, failure *history.Failure, unknown error) {
 	x = j.evaluate(true)
 	failure = firstFailure(j.run.harness.policy, x, j.failure)
 	complete := j.run.world.complete

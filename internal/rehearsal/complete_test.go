@@ -59,6 +59,7 @@ func TestLateWatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inRun(t, copyScenario, func(r *testRun) {
 				r.late = "configmaps"
+				waits := 0
 				if c.waits {
 					waiting := false
 					r.run.world.complete = func(ctx context.Context) error {
@@ -66,6 +67,7 @@ func TestLateWatch(t *testing.T) {
 							t.Error("waits twice at once")
 						}
 						waiting = true
+						waits++
 						defer func() { waiting = false }()
 						select {
 						case <-time.After(time.Second):
@@ -93,6 +95,9 @@ func TestLateWatch(t *testing.T) {
 					return ""
 				}
 				equal(t, "failure during the run", c.failure, failed())
+				if c.waits {
+					equal(t, "waits, also of a cluster that is overloaded", 1, waits)
+				}
 				if c.failure == "" && c.err == "" {
 					r.write("copier", "secrets", "copy-b")
 					r.pass(2 * checkInterval)
@@ -139,6 +144,7 @@ func TestLateAtTheEnd(t *testing.T) {
 			inRun(t, copyScenario, func(r *testRun) {
 				r.late = c.late
 				r.run.world.complete = func(context.Context) error {
+					<-time.After(5 * time.Second)
 					r.monitor.mu.Lock()
 					defer r.monitor.mu.Unlock()
 					if c.unknown == nil || c.afterwards && r.ctx.Err() != nil {
@@ -151,6 +157,9 @@ func TestLateAtTheEnd(t *testing.T) {
 				r.write("copier", "secrets", "copy-b")
 				go r.monitor.follow(r.ctx)
 				r.awaitEnd()
+				if end := r.elapsed(); end > 40*time.Second {
+					t.Errorf("the run ends after %s: the wait for writes counted as the time of a check", end)
+				}
 				if f := r.monitor.failure; f != nil {
 					t.Errorf("during the run: %+v", f)
 				}

@@ -24,7 +24,7 @@ func (r *run) outcome(ctx context.Context) (*sim.Outcome, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.takeWrites(r.elapsed()) // the last writes of clients that were stopped
-	x, failure, unknown := j.verdict(ctx)
+	x, failure, unknown := j.finalVerdict(ctx)
 	if failure == nil && unknown != nil {
 		return nil, fmt.Errorf("a run seems to fail, but %w: the cluster is overloaded, or a watch does not work", unknown)
 	}

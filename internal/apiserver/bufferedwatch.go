@@ -9,6 +9,11 @@ import (
 // cache contains anyway. Initial events do not count: they are created when the reader receives them.
 const maxBufferedEvents = 50_000
 
+// resultEvents is the number of events that the reader finds in its channel without waiting for the goroutine of the watch. Upstream's handler
+// flushes its connection whenever the channel is empty. If it were after each event, each would cost a packet, a write of the TLS connection and
+// several changes of goroutines, and on a busy machine the reader would get 150 events per second (docs/design/performance.md).
+const resultEvents = 100
+
 // bufferedWatch delivers the events of a watch in order, and buffers new ones while its reader is busy.
 type bufferedWatch struct {
 	source watch.Interface
@@ -34,7 +39,7 @@ type bufferedWatch struct {
 const maxEmptyRestarts = 20
 
 func newBufferedWatch(source watch.Interface, at string, initial *initialEvents, restart func(revision string) (watch.Interface, error), revision func() uint64, limit int) *bufferedWatch {
-	w := &bufferedWatch{source: source, initial: initial, at: at, restart: restart, revision: revision, limit: limit, result: make(chan watch.Event), stop: make(chan struct{}, 1)}
+	w := &bufferedWatch{source: source, initial: initial, at: at, restart: restart, revision: revision, limit: limit, result: make(chan watch.Event, resultEvents), stop: make(chan struct{}, 1)}
 	go w.run()
 	return w
 }

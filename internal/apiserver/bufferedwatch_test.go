@@ -77,8 +77,9 @@ func TestBufferedWatchEnds(t *testing.T) {
 // restarts from the last event that it observed; no event is skipped.
 func TestBufferIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		source := watch.NewFakeWithChanSize(maxBufferedEvents+100, false)
-		for i := range maxBufferedEvents + 100 {
+		const kept = maxBufferedEvents + resultEvents
+		source := watch.NewFakeWithChanSize(kept+100, false)
+		for i := range kept + 100 {
 			source.Add(event(i).Object)
 		}
 		w := newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents)
@@ -90,8 +91,8 @@ func TestBufferIsLimited(t *testing.T) {
 			}
 			seen++
 		}
-		if seen != maxBufferedEvents {
-			t.Errorf("%d events, want %d", seen, maxBufferedEvents)
+		if seen != kept {
+			t.Errorf("%d events, want %d", seen, kept)
 		}
 	})
 }
@@ -236,4 +237,24 @@ func TestWatchOfNoneOfTheWrites(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReaderFindsEvents: events wait in the channel itself, where upstream's handler looks before it flushes the connection. In a channel
+// without a buffer there is never one, so it flushes after each event.
+func TestReaderFindsEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := watch.NewFake()
+		w := newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents)
+		for i := range 3 * resultEvents {
+			source.Action(event(i).Type, event(i).Object)
+		}
+		for range 2 * resultEvents {
+			synctest.Wait()
+			if n := len(w.ResultChan()); n != resultEvents {
+				t.Fatalf("the reader finds %d events without waiting", n)
+			}
+			<-w.ResultChan()
+		}
+		w.Stop()
+	})
 }

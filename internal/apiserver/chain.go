@@ -36,7 +36,7 @@ func (d *handlers) open(c *genericapiserver.Config, runs bool) {
 	socketChain := c.BuildHandlerChainFunc
 	c.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
 		d.inProcess = inProcessChain(api, c)
-		d.socket = socketChain(api, c)
+		d.socket = withBatchedWatches(socketChain(api, c))
 		if runs {
 			d.socket = withLongWatches(d.socket)
 		}

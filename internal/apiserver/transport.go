@@ -80,14 +80,15 @@ func (t *RoundTripper) serverRequest(r *http.Request, ctx context.Context) *http
 	return s
 }
 
-// isStreaming reports whether the answer to a request is a stream. Kubernetes marks a watch by its query (or,
-// in old clients, a /watch/ path segment), and other streams by subresource.
+// isStreaming reports whether the answer to a request is a stream. Kubernetes marks streams other than watches by subresource.
 func isStreaming(r *http.Request) bool {
-	if w, err := strconv.ParseBool(r.URL.Query().Get("watch")); err == nil && w {
-		return true
-	}
-	p := r.URL.Path
-	return strings.HasSuffix(p, "/log") || strings.Contains(p, "/proxy") || strings.Contains(p, "/watch/")
+	return isWatch(r) || strings.HasSuffix(r.URL.Path, "/log") || strings.Contains(r.URL.Path, "/proxy")
+}
+
+// isWatch reports whether a request is a watch, which Kubernetes marks by its query (or, in old clients, a /watch/ path segment).
+func isWatch(r *http.Request) bool {
+	w, err := strconv.ParseBool(r.URL.Query().Get("watch"))
+	return err == nil && w || strings.Contains(r.URL.Path, "/watch/")
 }
 
 // bufferedResponse holds an answer of finite length.

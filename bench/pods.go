@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -168,7 +170,7 @@ func (l load) lifecycle(ctx context.Context, client kubernetes.Interface, s *ser
 			return err
 		}
 		sent := time.Since(start)
-		if err := reach(ctx, counter, int64(l.pods)); err != nil {
+		if err := seen.reach(ctx, counter, int64(l.pods)); err != nil {
 			return err
 		}
 		took, after := time.Since(start), s.use()
@@ -226,10 +228,28 @@ func (l load) untilRunning(ctx context.Context, client kubernetes.Interface, n, 
 	if err != nil {
 		return err
 	}
+	defer l.showProgress(seen)()
 	if err := l.each(ctx, n, create); err != nil {
 		return err
 	}
-	return reach(ctx, &seen.added, int64(pods))
+	return seen.reach(ctx, &seen.added, int64(pods))
+}
+
+// showProgress prints every ten seconds how many pods the watch has observed, until the returned function is called.
+func (l load) showProgress(seen *counted) (stop func()) {
+	tick, done := time.NewTicker(10*time.Second), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-tick.C:
+				fmt.Fprintf(os.Stderr, "%d of %d pods Running\n", seen.added.Load(), l.pods)
+			case <-done:
+				tick.Stop()
+				return
+			}
+		}
+	}()
+	return func() { close(done) }
 }
 
 // each calls f for every number below n, several concurrently.
@@ -253,10 +273,14 @@ func (l load) each(ctx context.Context, n int, f func(context.Context, int) erro
 }
 
 // counted is what a watch has observed.
-type counted struct{ added, deleted atomic.Int64 }
+type counted struct {
+	added, deleted atomic.Int64
+	ended          chan error // receives the reason why the watch ended before its context
+}
 
 // count watches matching pods and counts them; it decodes each event once, which is the least that
-// an outside client must do. It resumes a watch that the server ends because this client was slow.
+// an outside client must do. It resumes a watch that the server ends because this client was slow, as long as the
+// server has the events that are missing.
 func count(ctx context.Context, client kubernetes.Interface, selector string) (*counted, error) {
 	pods := client.CoreV1().Pods("default")
 	list, err := pods.List(ctx, metav1.ListOptions{Limit: 1, FieldSelector: selector})
@@ -272,18 +296,36 @@ func count(ctx context.Context, client kubernetes.Interface, selector string) (*
 	if err != nil {
 		return nil, err
 	}
-	c := &counted{}
+	c := &counted{ended: make(chan error, 1)}
 	go func() {
+		err := errors.New("the server ended it")
 		for e := range w.ResultChan() {
 			switch e.Type {
 			case watch.Added:
 				c.added.Add(1)
 			case watch.Deleted:
 				c.deleted.Add(1)
+			case watch.Error:
+				err = apierrors.FromObject(e.Object)
 			}
 		}
+		c.ended <- fmt.Errorf("the watch of this client ended after %d pods: %w", c.added.Load(), err)
 	}()
 	return c, nil
+}
+
+// reach waits until a counter of c has reached a number.
+func (c *counted) reach(ctx context.Context, n *atomic.Int64, want int64) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case err := <-c.ended:
+			cancel(err)
+		case <-ctx.Done():
+		}
+	}()
+	return reach(ctx, n, want)
 }
 
 func reach(ctx context.Context, n *atomic.Int64, want int64) error {
@@ -293,7 +335,7 @@ func reach(ctx context.Context, n *atomic.Int64, want int64) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d: %w", n.Load(), want, ctx.Err())
+			return fmt.Errorf("%d of %d: %w", n.Load(), want, context.Cause(ctx))
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/rehearse-k8s/rehearse/internal/snapshot"
 )
+
+var nodeKind = schema.GroupKind{Kind: "Node"}
 
 // isAnswer reports whether an error is an answer of the API server, and not a connection that failed.
 func isAnswer(err error) bool {
@@ -67,7 +70,7 @@ func (r *restorer) object(ctx context.Context, saved *unstructured.Unstructured)
 	}
 	w.complete = snapshot.Relink(obj.Object, r.lookup)
 	w.statusComplete = snapshot.Relink(w.original.Status, r.lookup)
-	if obj.GroupVersionKind().GroupKind() == (schema.GroupKind{Kind: "Node"}) && len(r.NodeAnnotations) > 0 {
+	if obj.GroupVersionKind().GroupKind() == nodeKind && len(r.NodeAnnotations) > 0 {
 		annotations := obj.GetAnnotations()
 		if annotations == nil {
 			annotations = map[string]string{}
@@ -111,10 +114,10 @@ func (w *work) keepOwners(live *unstructured.Unstructured) {
 
 // write creates the object and writes its status, or does what the policy says if it exists.
 func (r *restorer) write(ctx context.Context, w *work) (types.UID, outcome, error) {
-	live, err := w.client.Create(ctx, w.obj, metav1.CreateOptions{FieldManager: Manager})
+	live, err := r.create(ctx, w)
 	if apierrors.IsInvalid(err) && snapshot.DropAllocations(w.obj) {
 		first := err
-		if live, err = w.client.Create(ctx, w.obj, metav1.CreateOptions{FieldManager: Manager}); err == nil {
+		if live, err = r.create(ctx, w); err == nil {
 			r.Warn("%s has other addresses or ports than in the snapshot: %v", describe(w.saved), first)
 		}
 	}
@@ -124,17 +127,26 @@ func (r *restorer) write(ctx context.Context, w *work) (types.UID, outcome, erro
 	if err != nil {
 		return "", created, err
 	}
-	if err := r.restoreTaints(ctx, w, live); err != nil {
-		return live.GetUID(), created, err
+	if node, ok := live.(*unstructured.Unstructured); ok && w.resource.groupKind() == nodeKind {
+		if err := r.restoreTaints(ctx, w, node); err != nil {
+			return live.GetUID(), created, err
+		}
 	}
 	return live.GetUID(), created, r.writeStatus(ctx, w, live)
 }
 
+// create creates the object, without its status.
+func (r *restorer) create(ctx context.Context, w *work) (written, error) {
+	if w.resource.groupKind() != nodeKind { // restoreTaints reads nodes in JSON
+		if live, err := r.protobuf.create(ctx, w); !errors.Is(err, errNeedsJSON) {
+			return live, err
+		}
+	}
+	return w.client.Create(ctx, w.obj, metav1.CreateOptions{FieldManager: Manager})
+}
+
 // restoreTaints removes the taint that the API server adds to a new node.
 func (r *restorer) restoreTaints(ctx context.Context, w *work, live *unstructured.Unstructured) error {
-	if w.resource.groupKind() != (schema.GroupKind{Kind: "Node"}) {
-		return nil
-	}
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		want, ok, _ := unstructured.NestedSlice(w.obj.Object, "spec", "taints")
 		have, _, _ := unstructured.NestedSlice(live.Object, "spec", "taints")
@@ -157,14 +169,13 @@ func (r *restorer) restoreTaints(ctx context.Context, w *work, live *unstructure
 }
 
 // writeStatus writes the saved status to an object in the API.
-func (r *restorer) writeStatus(ctx context.Context, w *work, live *unstructured.Unstructured) error {
+func (r *restorer) writeStatus(ctx context.Context, w *work, live written) error {
 	if w.original.Status == nil || !w.resource.status {
 		return nil
 	}
 	id := live.GetUID()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		live.Object["status"] = w.original.StatusFor(live.GetGeneration())
-		_, err := w.client.UpdateStatus(ctx, live, metav1.UpdateOptions{FieldManager: Manager})
+		err := r.putStatus(ctx, w, live)
 		if !apierrors.IsConflict(err) {
 			return err
 		}
@@ -181,6 +192,27 @@ func (r *restorer) writeStatus(ctx context.Context, w *work, live *unstructured.
 		return fmt.Errorf("status: %w", err)
 	}
 	return nil
+}
+
+// putStatus sends one request that writes the saved status to live.
+func (r *restorer) putStatus(ctx context.Context, w *work, live written) error {
+	status := w.original.StatusFor(live.GetGeneration())
+	obj, ok := live.(*unstructured.Unstructured)
+	if !ok {
+		err := r.protobuf.updateStatus(ctx, w, live, status)
+		if !errors.Is(err, errNeedsJSON) {
+			return err
+		}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+		if err != nil {
+			return err
+		}
+		obj = &unstructured.Unstructured{Object: content}
+		obj.SetGroupVersionKind(w.resource.gvk())
+	}
+	obj.Object["status"] = status
+	_, err := w.client.UpdateStatus(ctx, obj, metav1.UpdateOptions{FieldManager: Manager})
+	return err
 }
 
 // existing does what the policy says with an object that exists.

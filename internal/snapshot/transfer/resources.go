@@ -47,12 +47,17 @@ type clients struct {
 	discovery discovery.DiscoveryInterface
 }
 
-// connect creates clients without client-side limits: Save sends one request at a time, and Restore has a limit of its own. Requests of
-// the discovery client, which have no context, end with ctx.
-func connect(ctx context.Context, config *rest.Config) (c clients, err error) {
+// unlimited returns a copy of a configuration without client-side limits: Save sends one request at a time, and Restore has a limit of its own.
+func unlimited(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	config.WarningHandler = rest.NoWarnings{} // an object of the user may use a deprecated version
+	return config
+}
+
+// connect creates clients without client-side limits. Requests of the discovery client, which have no context, end with ctx.
+func connect(ctx context.Context, config *rest.Config) (c clients, err error) {
+	config = unlimited(config)
 	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return c, err
 	}

@@ -72,6 +72,7 @@ func (r RestoreResult) Done() int { return r.Created + r.Existed + r.Updated }
 // restorer is one call of Restore.
 type restorer struct {
 	clients
+	protobuf *protobufClient
 	RestoreOptions
 
 	objects *spool                       // of the whole snapshot
@@ -128,6 +129,7 @@ func (r *restorer) run(ctx context.Context, config *rest.Config, in io.Reader) (
 	if r.clients, err = connect(ctx, config); err != nil {
 		return err
 	}
+	r.protobuf = newProtobufClient(config)
 	if err := r.read(ctx, in); err != nil {
 		return err
 	}

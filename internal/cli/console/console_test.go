@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -129,5 +130,19 @@ func TestProgressOffTerminal(t *testing.T) {
 	p.Clear()
 	if stderr.Len() > 0 {
 		t.Errorf("printed %q", stderr.String())
+	}
+}
+
+func TestRemaining(t *testing.T) {
+	for _, c := range []struct {
+		elapsed     time.Duration
+		done, total int
+		want        string
+	}{
+		{time.Millisecond, 5, 10, ""}, {time.Minute, 0, 10, ""}, {10 * time.Second, 5, 10, ", about 10s left"}, {time.Minute, 100, 100000, ", about 16h39m0s left"},
+	} {
+		if got := Remaining(c.elapsed, c.done, c.total); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
 	}
 }

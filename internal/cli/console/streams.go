@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/mattn/go-isatty"
 )
@@ -58,6 +59,15 @@ func (p *Progress) Clear() {
 	if p.enabled {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
+}
+
+// Remaining estimates from the time until now when all of total is done, as ", about 10s left"; empty if too little is known.
+func Remaining(elapsed time.Duration, done, total int) string {
+	if elapsed < time.Second || done == 0 {
+		return ""
+	}
+	left := elapsed * time.Duration(total-done) / time.Duration(done)
+	return fmt.Sprintf(", about %s left", left.Round(time.Second))
 }
 
 // Count is a number with its noun: "no errors", "1 error", "2 errors".

@@ -175,8 +175,10 @@ func (o *flags) run(cmd *cobra.Command, c *console.Console) error {
 	defer stop()
 	r := o.request
 	p := c.NewProgress()
-	r.Progress = atMostTenPerSecond(func(done, total int) { p.Show("%s %s: %d/%d", r.Kind, r.Name, done, total) })
 	begin := c.Now()
+	r.Progress = atMostTenPerSecond(func(done, total int) {
+		p.Show("%s %s: %d/%d%s", r.Kind, r.Name, done, total, console.Remaining(c.Now().Sub(begin), done, total))
+	})
 	result, err := Run(ctx, config, r)
 	p.Clear()
 	if ctx.Err() != nil {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // TestReplaceFile: a file of the name is replaced in one step, and only after write has succeeded.
@@ -50,19 +49,5 @@ func TestReplaceFile(t *testing.T) {
 	var stdout bytes.Buffer
 	if n, err := replaceFile("-", &stdout, func(w io.Writer) error { _, err := io.WriteString(w, "text"); return err }); err != nil || n != 4 || stdout.String() != "text" {
 		t.Errorf("%v: %d bytes: %s", err, n, &stdout)
-	}
-}
-
-func TestRemaining(t *testing.T) {
-	for _, c := range []struct {
-		elapsed     time.Duration
-		done, total int
-		want        string
-	}{
-		{time.Millisecond, 5, 10, ""}, {time.Minute, 0, 10, ""}, {10 * time.Second, 5, 10, ", about 10s left"}, {time.Minute, 100, 100000, ", about 16h39m0s left"},
-	} {
-		if got := remaining(c.elapsed, c.done, c.total); got != c.want {
-			t.Errorf("%+v: %q", c, got)
-		}
 	}
 }

@@ -189,7 +189,7 @@ func (p *progress) show(done, total int) {
 	}
 	elapsed := now.Sub(p.begin)
 	p.mu.Unlock()
-	p.update("Restoring: %d/%d%s", done, total, remaining(elapsed, done, total))
+	p.update("Restoring: %d/%d%s", done, total, console.Remaining(elapsed, done, total))
 }
 
 // update replaces the line at most ten times per second.
@@ -202,15 +202,6 @@ func (p *progress) update(format string, args ...any) {
 	}
 	p.last = now
 	p.line.Show(format, args...)
-}
-
-// remaining estimates the time until all objects are restored, if enough is known.
-func remaining(elapsed time.Duration, done, total int) string {
-	if elapsed < time.Second || done == 0 {
-		return ""
-	}
-	left := elapsed * time.Duration(total-done) / time.Duration(done)
-	return fmt.Sprintf(", about %s left", left.Round(time.Second))
 }
 
 // say writes a line above the progress.

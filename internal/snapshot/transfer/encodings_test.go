@@ -23,8 +23,8 @@ type encodings struct {
 	writes map[string][]string // by method and path
 }
 
-// client returns a configuration whose writes are collected. With refuse, the API server does not accept protobuf.
-func (e *encodings) client(config *rest.Config, refuse bool) *rest.Config {
+// client returns a configuration whose writes are collected. With reject, the API server does not accept protobuf.
+func (e *encodings) client(config *rest.Config, reject bool) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -35,7 +35,7 @@ func (e *encodings) client(config *rest.Config, refuse bool) *rest.Config {
 				e.writes[key] = append(e.writes[key], encoding)
 				e.mu.Unlock()
 			}
-			if !refuse || encoding != "vnd.kubernetes.protobuf" {
+			if !reject || encoding != "vnd.kubernetes.protobuf" {
 				return next.RoundTrip(r)
 			}
 			_, _ = io.Copy(io.Discard, r.Body)
@@ -70,7 +70,7 @@ func TestRestoreEncodings(t *testing.T) {
 			"POST /api/v1/namespaces/NS/serviceaccounts":                   {protobuf},
 			"POST /apis/example.com/v1/namespaces/NS/widgets":              {inJSON},
 		},
-		"refused": {
+		"rejected": {
 			"POST /api/v1/namespaces":                                      {protobuf, inJSON},
 			"POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions": {inJSON},
 			"POST /api/v1/nodes":                                           {inJSON},
@@ -100,7 +100,7 @@ func TestRestoreEncodings(t *testing.T) {
 				named("{apiVersion: " + group + "/v1, kind: Widget, metadata: {name: a, namespace: NS}}"),
 			}
 			seen := &encodings{writes: map[string][]string{}}
-			result, err := transfer.Restore(t.Context(), seen.client(c.RESTConfig(), ns == "refused"), bytes.NewReader(file(t, objects...)), transfer.RestoreOptions{Parallel: 1, Warn: t.Errorf})
+			result, err := transfer.Restore(t.Context(), seen.client(c.RESTConfig(), ns == "rejected"), bytes.NewReader(file(t, objects...)), transfer.RestoreOptions{Parallel: 1, Warn: t.Errorf})
 			if err != nil || result.Created != len(objects) {
 				t.Fatalf("%v: %+v", err, result)
 			}

@@ -32,9 +32,9 @@ type written interface {
 type protobufClient struct {
 	config *rest.Config
 
-	mu      sync.Mutex
-	clients map[schema.GroupVersion]rest.Interface
-	refused map[schema.GroupVersionKind]bool // kinds for which the API server does not accept protobuf
+	mu       sync.Mutex
+	clients  map[schema.GroupVersion]rest.Interface
+	rejected map[schema.GroupVersionKind]bool // kinds for which the API server does not accept protobuf
 }
 
 func newProtobufClient(config *rest.Config) *protobufClient {
@@ -42,7 +42,7 @@ func newProtobufClient(config *rest.Config) *protobufClient {
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	return &protobufClient{config: config, clients: map[schema.GroupVersion]rest.Interface{}, refused: map[schema.GroupVersionKind]bool{}}
+	return &protobufClient{config: config, clients: map[schema.GroupVersion]rest.Interface{}, rejected: map[schema.GroupVersionKind]bool{}}
 }
 
 // create creates the object of w and returns it as the API server has stored it. The error is errNeedsJSON if nothing was created for that reason.
@@ -74,7 +74,7 @@ func (c *protobufClient) updateStatus(ctx context.Context, w *work, live written
 }
 
 // represents reads content into target, a pointer to a struct. It reports whether target now has all of it, with equal values: a snapshot may contain fields that
-// client-go does not know, and values that the API server refuses with a better message. runtime.DefaultUnstructuredConverter
+// client-go does not know, and values that the API server rejects with a better message. runtime.DefaultUnstructuredConverter
 // shortens integers to 32 bits, and takes 5.0 for an integer, so larger integers and all fractions count as not represented.
 func represents(target any, content map[string]any) bool {
 	return exact(content) && runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(content, target, true) == nil
@@ -119,17 +119,17 @@ func (c *protobufClient) send(ctx context.Context, method string, w *work, subre
 	if apierrors.IsUnsupportedMediaType(err) || apierrors.IsNotAcceptable(err) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.refused[w.resource.gvk()] = true
+		c.rejected[w.resource.gvk()] = true
 		return errNeedsJSON
 	}
 	return err
 }
 
-// client returns the client of a kind. The error is errNeedsJSON if the API server has refused protobuf for it.
+// client returns the client of a kind. The error is errNeedsJSON if the API server has rejected protobuf for it.
 func (c *protobufClient) client(k schema.GroupVersionKind) (rest.Interface, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.refused[k] {
+	if c.rejected[k] {
 		return nil, errNeedsJSON
 	}
 	gv := k.GroupVersion()

@@ -228,7 +228,7 @@ func (l load) untilRunning(ctx context.Context, client kubernetes.Interface, n, 
 	if err != nil {
 		return err
 	}
-	defer l.showProgress(seen)()
+	defer seen.showProgress(pods)()
 	if err := l.each(ctx, n, create); err != nil {
 		return err
 	}
@@ -236,13 +236,13 @@ func (l load) untilRunning(ctx context.Context, client kubernetes.Interface, n, 
 }
 
 // showProgress prints every ten seconds how many pods the watch has observed, until the returned function is called.
-func (l load) showProgress(seen *counted) (stop func()) {
+func (c *counted) showProgress(pods int) (stop func()) {
 	tick, done := time.NewTicker(10*time.Second), make(chan struct{})
 	go func() {
 		for {
 			select {
 			case <-tick.C:
-				fmt.Fprintf(os.Stderr, "%d of %d pods Running\n", seen.added.Load(), l.pods)
+				fmt.Fprintf(os.Stderr, "%d of %d pods Running\n", c.added.Load(), pods)
 			case <-done:
 				tick.Stop()
 				return
@@ -275,7 +275,7 @@ func (l load) each(ctx context.Context, n int, f func(context.Context, int) erro
 // counted is what a watch has observed.
 type counted struct {
 	added, deleted atomic.Int64
-	ended          chan error // receives the reason why the watch ended before its context
+	ended          chan error // receives the reason why the watch ended
 }
 
 // count watches matching pods and counts them; it decodes each event once, which is the least that

@@ -3,12 +3,16 @@ package apiserver
 import (
 	"net/http"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/util/httpstream"
 )
 
 // batchBytes is the size of the events of a watch that are written to the connection together.
 const batchBytes = 64 << 10
+
+// batches are buffers that no watch uses: a watch that waits for events needs none.
+var batches = sync.Pool{New: func() any { return new([]byte) }}
 
 // withBatchedWatches writes the events of a watch together if several wait. Upstream's handler writes each event as soon as it is encoded, and flushes when no
 // other event waits. net/http has a buffer of 4 KB, two pods; beyond that, each write waits for the goroutine of the HTTP/2 connection, which
@@ -31,19 +35,27 @@ func withBatchedWatches(next http.Handler) http.Handler {
 type batchedResponse struct {
 	http.ResponseWriter
 	flusher http.Flusher
-	waiting []byte
-	err     error // of the last write; later ones fail too
+	waiting *[]byte // from batches; nil: nothing waits
+	err     error   // of the last write; later ones fail too
 }
 
 // Write implements http.ResponseWriter. The error may be that of an earlier write.
 func (w *batchedResponse) Write(p []byte) (int, error) {
-	if len(w.waiting)+len(p) > batchBytes {
+	if w.waiting != nil && len(*w.waiting)+len(p) > batchBytes {
 		w.send()
 	}
 	if w.err != nil {
 		return 0, w.err
 	}
-	w.waiting = append(w.waiting, p...)
+	if len(p) > batchBytes {
+		var n int
+		n, w.err = w.ResponseWriter.Write(p)
+		return n, w.err
+	}
+	if w.waiting == nil {
+		w.waiting = batches.Get().(*[]byte)
+	}
+	*w.waiting = append(*w.waiting, p...)
 	return len(p), nil
 }
 
@@ -55,13 +67,17 @@ func (w *batchedResponse) Flush() {
 
 // send writes what waits.
 func (w *batchedResponse) send() {
-	if len(w.waiting) == 0 || w.err != nil {
+	if w.waiting == nil {
 		return
 	}
-	_, w.err = w.ResponseWriter.Write(w.waiting)
-	if w.waiting = w.waiting[:0]; cap(w.waiting) > 2*batchBytes {
-		w.waiting = nil // one large event
+	if w.err == nil {
+		_, w.err = w.ResponseWriter.Write(*w.waiting)
 	}
+	if w.err == nil { // after an error, the connection may still read the buffer
+		*w.waiting = (*w.waiting)[:0]
+		batches.Put(w.waiting)
+	}
+	w.waiting = nil
 }
 
 // CloseNotify implements http.CloseNotifier, which upstream's writers require and do not use: a watch ends with the context of its request.

@@ -175,7 +175,7 @@ func TestBufferedWatchProperty(t *testing.T) {
 			m := &modelCache{rt: rt, objects: map[string]int{}, live: map[chan watch.Event]bool{}}
 			s := bufferedStorage{
 				m, func() runtime.Object { return &corev1.ConfigMap{} }, func() runtime.Object { return &corev1.ConfigMapList{} },
-				rapid.IntRange(1, 6).Draw(rt, "limit"),
+				rapid.IntRange(1, 6).Draw(rt, "limit"), rapid.IntRange(0, 3).Draw(rt, "ready"),
 			}
 			for i := range rapid.IntRange(0, 12).Draw(rt, "objects") {
 				m.write(fmt.Sprint(i), false)

@@ -38,7 +38,7 @@ func withBufferedWatches(d generic.StorageDecorator) generic.StorageDecorator {
 		if err != nil {
 			return nil, nil, err
 		}
-		return bufferedStorage{s, newFunc, newListFunc, maxBufferedEvents}, destroy, nil
+		return bufferedStorage{s, newFunc, newListFunc, maxBufferedEvents, resultEvents}, destroy, nil
 	}
 }
 
@@ -46,6 +46,7 @@ type bufferedStorage struct {
 	storage.Interface
 	newFunc, newListFunc func() runtime.Object
 	limit                int // maxBufferedEvents; lowered by tests
+	ready                int // resultEvents; lowered by tests
 }
 
 // Watch implements storage.Interface. Errors that upstream sends within the stream (a revision in the future, an error of the
@@ -77,7 +78,7 @@ func (s bufferedStorage) Watch(ctx context.Context, key string, o storage.ListOp
 		}
 		return now
 	}
-	return newBufferedWatch(source, o.ResourceVersion, initial, from, revision, s.limit), nil
+	return newBufferedWatch(source, o.ResourceVersion, initial, from, revision, s.limit, s.ready), nil
 }
 
 // start returns the initial events of the watch, nil if it has none, and changes the options to those of a watch for the

@@ -10,8 +10,9 @@ import (
 const maxBufferedEvents = 50_000
 
 // resultEvents is the number of events that the reader finds in its channel without waiting for the goroutine of the watch. Upstream's handler
-// flushes its connection whenever the channel is empty. If it were after each event, each would cost a packet, a write of the TLS connection and
-// several changes of goroutines, and on a busy machine the reader would get 150 events per second (docs/design/performance.md).
+// flushes its connection whenever the channel is empty. If the channel is empty after each event, each event costs a packet, a write of the TLS
+// connection and several goroutine switches (docs/design/performance.md). The watches of Services and PersistentVolumeClaims still do: upstream puts a
+// watch without such a buffer around ours (registry.Store.Decorator).
 const resultEvents = 100
 
 // bufferedWatch delivers the events of a watch in order, and buffers new ones while its reader is busy.
@@ -38,8 +39,9 @@ type bufferedWatch struct {
 // was written to in the meantime.
 const maxEmptyRestarts = 20
 
-func newBufferedWatch(source watch.Interface, at string, initial *initialEvents, restart func(revision string) (watch.Interface, error), revision func() uint64, limit int) *bufferedWatch {
-	w := &bufferedWatch{source: source, initial: initial, at: at, restart: restart, revision: revision, limit: limit, result: make(chan watch.Event, resultEvents), stop: make(chan struct{}, 1)}
+// newBufferedWatch starts a watch whose channel holds up to ready events.
+func newBufferedWatch(source watch.Interface, at string, initial *initialEvents, restart func(revision string) (watch.Interface, error), revision func() uint64, limit, ready int) *bufferedWatch {
+	w := &bufferedWatch{source: source, initial: initial, at: at, restart: restart, revision: revision, limit: limit, result: make(chan watch.Event, ready), stop: make(chan struct{}, 1)}
 	go w.run()
 	return w
 }

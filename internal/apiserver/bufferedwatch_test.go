@@ -29,7 +29,7 @@ func number(t *testing.T, e watch.Event) (i int) {
 func TestBufferedWatchOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents)
+		w := newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents, resultEvents)
 		const n = 10_000
 		for i := range n {
 			source.Action(event(i).Type, event(i).Object)
@@ -52,7 +52,7 @@ func TestBufferedWatchOrder(t *testing.T) {
 func TestBufferedWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents)
+		w := newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents, resultEvents)
 		source.Add(event(0).Object)
 		source.Stop()
 		if e, ok := <-w.ResultChan(); !ok || number(t, e) != 0 {
@@ -65,9 +65,9 @@ func TestBufferedWatchEnds(t *testing.T) {
 		w.Stop()
 
 		source = watch.NewFake()
-		w = newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents)
+		w = newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents, 0)
 		source.Add(event(0).Object)
-		synctest.Wait()
+		synctest.Wait() // the watch waits for its reader
 		w.Stop()
 		synctest.Wait()
 	})
@@ -82,7 +82,7 @@ func TestBufferIsLimited(t *testing.T) {
 		for i := range kept + 100 {
 			source.Add(event(i).Object)
 		}
-		w := newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents)
+		w := newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents, resultEvents)
 		synctest.Wait()
 		seen := 0
 		for e := range w.ResultChan() {
@@ -144,7 +144,7 @@ func TestBufferedWatchResumes(t *testing.T) {
 					source := next[0]
 					next = next[1:]
 					return source, nil
-				}, nil, maxBufferedEvents)
+				}, nil, maxBufferedEvents, resultEvents)
 				events := 0
 				for range w.ResultChan() {
 					events++
@@ -160,7 +160,7 @@ func TestBufferedWatchResumes(t *testing.T) {
 		w := newBufferedWatch(ended(), "1", nil, func(string) (watch.Interface, error) {
 			times++
 			return ended(), nil
-		}, nil, maxBufferedEvents)
+		}, nil, maxBufferedEvents, resultEvents)
 		if _, ok := <-w.ResultChan(); ok || times != maxEmptyRestarts {
 			t.Errorf("restarted %d times without coming any further, want %d and the end", times, maxEmptyRestarts)
 		}
@@ -181,7 +181,7 @@ func TestInitialEventsDoNotCount(t *testing.T) {
 			source := sources[0]
 			sources = sources[1:]
 			return source, nil
-		}, nil, maxBufferedEvents)
+		}, nil, maxBufferedEvents, resultEvents)
 		synctest.Wait()
 		for i := range present + 2 {
 			want := watch.Added
@@ -224,7 +224,7 @@ func TestWatchOfNoneOfTheWrites(t *testing.T) {
 					}
 					return 7
 				}
-				w := newBufferedWatch(ended(), "1", nil, restart, revision, maxBufferedEvents)
+				w := newBufferedWatch(ended(), "1", nil, restart, revision, maxBufferedEvents, resultEvents)
 				synctest.Wait()
 				events := 0
 				if _, ok := <-w.ResultChan(); ok {
@@ -244,7 +244,7 @@ func TestWatchOfNoneOfTheWrites(t *testing.T) {
 func TestReaderFindsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents)
+		w := newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents, resultEvents)
 		for i := range 3 * resultEvents {
 			source.Action(event(i).Type, event(i).Object)
 		}

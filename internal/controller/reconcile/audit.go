@@ -33,7 +33,7 @@ const (
 	// round every ten minutes.
 	auditReads = 600
 	// auditPage is the number of objects in one page of a list. An API server counts for each page the objects that remain
-	// (etcd does it by walking them), so with the default of 500, 600 pages of 300,000 pods need seconds of CPU more than the objects themselves.
+	// (etcd does it by walking them), so with the default of 500, 600 pages of 300,000 pods need seconds of CPU in addition to reading the objects.
 	auditPage = 5000
 )
 
@@ -290,7 +290,7 @@ type entry struct {
 	revision string
 }
 
-// list returns an entry for each object, and the revision of the list. It keeps only one page in memory.
+// list returns an entry for each object, and the revision of the list. It keeps at most three pages in memory.
 func (a *Audited) list(ctx context.Context, client metadata.Interface) (all map[string]entry, revision string, err error) {
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		list, err := client.Resource(a.Resource).List(ctx, o)
@@ -300,7 +300,7 @@ func (a *Audited) list(ctx context.Context, client metadata.Interface) (all map[
 		revision = list.ResourceVersion
 		return list, nil
 	})
-	pages.PageSize = auditPage
+	pages.PageSize, pages.PageBufferSize = auditPage, 1
 	all = map[string]entry{}
 	err = pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: a.Selector, FieldSelector: a.Fields}, func(obj runtime.Object) error {
 		o, err := meta.Accessor(obj)

@@ -129,7 +129,9 @@ func (r *restorer) run(ctx context.Context, config *rest.Config, in io.Reader) (
 	if r.clients, err = connect(ctx, config); err != nil {
 		return err
 	}
-	r.protobuf = newProtobufClient(config)
+	if r.protobuf, err = newProtobufClient(config); err != nil {
+		return err
+	}
 	if err := r.read(ctx, in); err != nil {
 		return err
 	}

@@ -77,6 +77,16 @@ func TestRestore(t *testing.T) {
 		}
 	})
 
+	// An object that the API server rejects does not end the restore of the others.
+	t.Run("without namespace", func(t *testing.T) {
+		result, _, err := restore(t, file(t, configMap("\"\"", "nowhere", ""), namespace("without"), configMap("without", "a", "")), transfer.RestoreOptions{})
+		if err != nil || len(result.Failures) != 1 || !strings.Contains(result.Failures[0], "ConfigMap nowhere") {
+			t.Errorf("%v: %+v", err, result)
+		}
+		result.Failures = nil
+		check(t, result, transfer.RestoreResult{Total: 3, Created: 2, Failed: 1})
+	})
+
 	// A part of a file without header and end, as KWOK writes it. The reference to an owner that is not selected is removed.
 	t.Run("selection", func(t *testing.T) {
 		data := strings.Join([]string{"", namespace("selection"), configMap("selection", "owner", ", uid: "+uid(1)), configMap("selection", "part", ", labels: {app: web}"+owner("owner", 1)),

@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-
-	"k8s.io/apimachinery/pkg/util/httpstream"
 )
 
 // batchBytes is the size of the events of a watch that are written to the connection together.
@@ -21,7 +19,7 @@ var batches = sync.Pool{New: func() any { return new([]byte) }}
 func withBatchedWatches(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		flusher, ok := w.(http.Flusher)
-		if !ok || !isWatch(r) || strings.Contains(r.URL.Path, "/proxy") || httpstream.IsUpgradeRequest(r) {
+		if !ok || !isWatch(r) || strings.Contains(r.URL.Path, "/proxy") || r.Header.Get("Upgrade") != "" {
 			next.ServeHTTP(w, r)
 			return
 		}

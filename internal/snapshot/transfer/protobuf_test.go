@@ -124,7 +124,7 @@ func fill(seed uint64) *randfill.Filler {
 			}
 		},
 		func(raw *runtime.RawExtension, _ randfill.Continue) { raw.Raw = []byte(`{"a":1}`) },
-		func(f *metav1.FieldsV1, _ randfill.Continue) { f.Raw = []byte(`{"f:a":{}}`) },
+		func(f *metav1.FieldsV1, _ randfill.Continue) { f.SetRawBytes([]byte(`{"f:a":{}}`)) },
 		func(*metav1.TypeMeta, randfill.Continue) {}, // protobuf has none inside of objects; the API server sets that of volumeClaimTemplates
 		func(n *int64, _ randfill.Continue) { *n = int64(r.Int32()) },
 		func(n *int32, _ randfill.Continue) { *n = r.Int32() },

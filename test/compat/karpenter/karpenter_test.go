@@ -2,11 +2,11 @@ package karpenter
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -116,11 +116,16 @@ func TestKarpenter(t *testing.T) {
 // moduleDir returns the directory of Karpenter's module.
 func moduleDir(t *testing.T) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/karpenter").Output()
+	// The test imports no package of the module, so nothing has downloaded it yet if the module cache is empty.
+	out, err := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "sigs.k8s.io/karpenter").Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, out)
 	}
-	return strings.TrimSpace(string(out))
+	var module struct{ Dir string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return module.Dir
 }
 
 // create creates an object without a namespace.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/internal/convert"
 	"github.com/rehearse-k8s/rehearse/internal/stage/kubelet"
 	"github.com/rehearse-k8s/rehearse/internal/stage/limit"
 	"github.com/rehearse-k8s/rehearse/internal/stage/render"
@@ -195,7 +196,7 @@ func patchStatus[S any](status *S, schema any, values map[string]any, merge bool
 // fromValues sets the fields of a struct from JSON values. The converter is several times as fast as JSON, but
 // truncates a number that its field cannot contain; so it is used only for numbers that fit every field.
 func fromValues(values map[string]any, out any) error {
-	if small(values) {
+	if convert.KeepsNumbers(values) {
 		return runtime.DefaultUnstructuredConverter.FromUnstructured(values, out)
 	}
 	data, err := json.Marshal(values)
@@ -203,29 +204,6 @@ func fromValues(values map[string]any, out any) error {
 		return err
 	}
 	return json.Unmarshal(data, out)
-}
-
-// small reports whether all numbers are whole and fit the smallest integer type of the API.
-func small(value any) bool {
-	switch value := value.(type) {
-	case map[string]any:
-		for _, v := range value {
-			if !small(v) {
-				return false
-			}
-		}
-	case []any:
-		for _, v := range value {
-			if !small(v) {
-				return false
-			}
-		}
-	case int64:
-		return value == int64(int32(value))
-	case float64:
-		return false
-	}
-	return true
 }
 
 // mergePatch applies RFC 7386 to JSON values.

@@ -81,5 +81,5 @@ func (w *batchedResponse) send() {
 // CloseNotify implements http.CloseNotifier, which upstream's writers require and do not use: a watch ends with the context of its request.
 func (w *batchedResponse) CloseNotify() <-chan bool { return nil }
 
-// Unwrap returns the writer of the connection, for http.ResponseController.
+// Unwrap returns the writer of the connection, for upstream's responsewriter.GetOriginal and http.ResponseController.
 func (w *batchedResponse) Unwrap() http.ResponseWriter { return w.ResponseWriter }

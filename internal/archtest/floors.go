@@ -15,6 +15,7 @@ var floors = map[string]int{
 	"internal/splitmix":                0,
 	"internal/nearest":                 0,
 	"internal/intern":                  0,
+	"internal/convert":                 0,
 	"internal/workload":                1,
 	"internal/workload/job":            1,
 	"internal/workload/cloneset":       1,

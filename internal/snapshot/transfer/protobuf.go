@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"reflect"
 	"strings"
@@ -16,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/rehearse-k8s/rehearse/internal/convert"
 )
 
 // errNeedsJSON reports that an object was not written, because it must be sent as JSON.
@@ -61,59 +62,36 @@ func (c *protobufClient) create(ctx context.Context, w *work) (written, error) {
 	if err != nil || noNamespace || !represents(obj, w.obj.Object) {
 		return nil, errNeedsJSON
 	}
-	if err := c.send(ctx, http.MethodPost, w, "", obj); err != nil {
+	if err := c.send(ctx, http.MethodPost, w, obj); err != nil {
 		return nil, err
 	}
 	return obj.(written), nil // the API server has created no List
 }
 
-// updateStatus writes a status to an object that create has returned. The error is errNeedsJSON if the type of the object does not represent the status.
+// updateStatus writes a status to an object that create has returned, and changes live. The error is errNeedsJSON if the type of the object does not represent
+// the status.
 func (c *protobufClient) updateStatus(ctx context.Context, w *work, live written, status any) error {
 	field := reflect.ValueOf(live).Elem().FieldByName("Status")
 	content, ok := status.(map[string]any)
 	if !ok || !field.IsValid() {
 		return errNeedsJSON
 	}
-	changed := live.DeepCopyObject()
-	field = reflect.ValueOf(changed).Elem().FieldByName("Status")
 	field.SetZero()
 	if !represents(field.Addr().Interface(), content) {
 		return errNeedsJSON
 	}
-	return c.send(ctx, http.MethodPut, w, "status", changed)
+	return c.send(ctx, http.MethodPut, w, live)
 }
 
 // represents reads content into target, a pointer to a struct. It reports whether target now has all of it, with equal values: a snapshot may contain fields that
-// client-go does not know, and values that the API server rejects with a better message. runtime.DefaultUnstructuredConverter
-// shortens integers to 32 bits, and takes 5.0 for an integer, so larger integers and all fractions count as not represented.
+// client-go does not know, and values that the API server rejects with a better message. Integers
+// of more than 32 bits and all fractions count as not represented (package convert).
 func represents(target any, content map[string]any) bool {
-	return exact(content) && runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(content, target, true) == nil
+	return convert.KeepsNumbers(content) && runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(content, target, true) == nil
 }
 
-func exact(v any) bool {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, child := range v {
-			if !exact(child) {
-				return false
-			}
-		}
-	case []any:
-		for _, child := range v {
-			if !exact(child) {
-				return false
-			}
-		}
-	case int64:
-		return v >= math.MinInt32 && v <= math.MaxInt32
-	case float64:
-		return false
-	}
-	return true
-}
-
-// send sends the object of w, and replaces obj by the answer.
-func (c *protobufClient) send(ctx context.Context, method string, w *work, subresource string, obj runtime.Object) error {
+// send creates the object of w (POST) or writes its status (PUT), and replaces obj by the answer.
+func (c *protobufClient) send(ctx context.Context, method string, w *work, obj runtime.Object) error {
 	if _, ok := obj.(runtime.ProtobufMarshaller); !ok {
 		return errNeedsJSON
 	}
@@ -123,7 +101,7 @@ func (c *protobufClient) send(ctx context.Context, method string, w *work, subre
 	}
 	request := client.Verb(method).Resource(w.resource.Resource).NamespaceIfScoped(w.obj.GetNamespace(), w.resource.namespaced)
 	if method == http.MethodPut {
-		request = request.Name(w.obj.GetName()).SubResource(subresource)
+		request = request.Name(w.obj.GetName()).SubResource("status")
 	}
 	err = request.Param("fieldManager", Manager).Body(obj).Do(ctx).Into(obj)
 	if apierrors.IsUnsupportedMediaType(err) || apierrors.IsNotAcceptable(err) {

@@ -285,13 +285,14 @@ func TestRoundTrip(t *testing.T) {
 	source := startCluster(t, cluster.Options{Nodes: 2})
 	fill(t, source)
 	for i, format := range []snapshot.Format{snapshot.YAML, snapshot.JSONLines, snapshot.JSONLines} {
+		onlyJSON := i == 2
 		data, saved := save(t, source.RESTConfig(), format, transfer.SaveOptions{PageSize: 3})
 		if saved.LeftOut == 0 || saved.Objects < 40 {
 			t.Errorf("%+v", saved)
 		}
 		other := startCluster(t, cluster.Options{Controllers: noControllers})
 		var done atomic.Int64
-		config := (&encodings{writes: map[string][]string{}}).client(other.RESTConfig(), i == 2)
+		config := (&encodings{writes: map[string][]string{}}).client(other.RESTConfig(), onlyJSON)
 		result, err := transfer.Restore(t.Context(), config, bytes.NewReader(data), transfer.RestoreOptions{
 			Warn: t.Errorf, Progress: func(int, int) { done.Add(1) },
 		})

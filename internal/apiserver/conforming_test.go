@@ -57,7 +57,7 @@ func randomObject(t testing.TB, kind schema.GroupVersionKind, seed int64) runtim
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
 	randfill.NewWithSeed(seed).NilChance(.4).NumElements(0, 3).MaxDepth(12).Funcs(
 		func(q *resource.Quantity, _ randfill.Continue) {
-			*q = *resource.NewMilliQuantity(r.Int64N(5000), resource.DecimalSI)
+			*q = resource.MustParse(resource.NewMilliQuantity(r.Int64N(5000), resource.DecimalSI).String()) // as a decoded one, which has its text
 		},
 		func(t *metav1.Time, _ randfill.Continue) { *t = metav1.Unix(r.Int64N(2e9), 0) },
 		func(t *metav1.MicroTime, _ randfill.Continue) {

@@ -21,6 +21,7 @@ import (
 //   - Upstream validates the old and the new object of each write against their schema, as if they were of any content. This
 //     converter does so only for types that have values that do not conform to it. It also validates what must have no
 //     duplicates, such as the patch of an apply, and objects that were converted to another version.
+//   - Upstream visits each field of both objects. For the same types, this converter leaves out the equal parts (structValue).
 type typeConverter struct {
 	managedfields.TypeConverter
 
@@ -61,7 +62,7 @@ func (c *typeConverter) ObjectToTyped(o runtime.Object, options ...typed.Validat
 		}
 		return v, err
 	}
-	v, err := value.NewValueReflect(o)
+	v, err := newStructValue(o)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,8 @@ package apiserver
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -39,10 +41,16 @@ func newWriters(t testing.TB, c managedfields.TypeConverter, kinds []schema.Grou
 	return w
 }
 
-// internal returns a random object in the version of the server, as a request in the given version would bring it.
-func (w *writers) internal(version string, seed int64, live runtime.Object) runtime.Object {
+// internal returns the object of an update in the version of the server, as a request in the given version would bring it.
+func (w *writers) internal(x write, live runtime.Object) runtime.Object {
 	w.t.Helper()
-	o, err := legacyscheme.Scheme.ConvertToVersion(randomObject(w.t, w.kinds[version], seed), w.hub.GroupVersion())
+	content := randomObject(w.t, w.kinds[x.version], x.seed)
+	if x.base != 0 {
+		other := content
+		content = randomObject(w.t, w.kinds[x.version], x.base)
+		takeOnePart(rand.New(rand.NewPCG(uint64(x.seed), 1)), reflect.ValueOf(content), reflect.ValueOf(other))
+	}
+	o, err := legacyscheme.Scheme.ConvertToVersion(content, w.hub.GroupVersion())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -56,10 +64,27 @@ func (w *writers) internal(version string, seed int64, live runtime.Object) runt
 	return o
 }
 
+// takeOnePart sets one part of a value to that of another value of its type: a field of a struct, an element of a list, or a part of one of these.
+func takeOnePart(r *rand.Rand, of, from reflect.Value) {
+	switch kind := of.Kind(); {
+	case kind == reflect.Pointer && !of.IsNil() && !from.IsNil():
+		takeOnePart(r, of.Elem(), from.Elem())
+	case kind == reflect.Struct && of.NumField() > 0 && !isMarshaler(of.Type()) && r.IntN(8) > 0:
+		n := r.IntN(of.NumField())
+		takeOnePart(r, of.Field(n), from.Field(n))
+	case kind == reflect.Slice && min(of.Len(), from.Len()) > 0 && r.IntN(4) > 0:
+		n := r.IntN(min(of.Len(), from.Len()))
+		takeOnePart(r, of.Index(n), from.Index(n))
+	default:
+		of.Set(from)
+	}
+}
+
 // write is one write to an object.
 type write struct {
 	version, manager string
 	seed             int64
+	base             int64 // if it is not 0, an update that takes one part of the object of seed, and everything else from the object of base
 	apply            bool
 }
 
@@ -75,7 +100,7 @@ func (w *writers) after(writes []write) (states []string) {
 		if x.apply {
 			is, err = w.managers[x.version].Apply(live, w.patch(x), x.manager, true)
 		} else {
-			is, err = w.managers[x.version].Update(live, w.internal(x.version, x.seed, live), x.manager)
+			is, err = w.managers[x.version].Update(live, w.internal(x, live), x.manager)
 		}
 		if err != nil {
 			lines := strings.Split(err.Error(), "\n")
@@ -138,10 +163,14 @@ func TestSameManagedFields(t *testing.T) {
 			continue
 		}
 		theirs, own := newWriters(t, upstream, all), newWriters(t, ours, all)
-		for seed := range int64(4) {
+		for seed := range int64(8) {
 			var writes []write
 			for n := range int64(6) {
-				writes = append(writes, write{all[(seed+n)%int64(len(all))].Version, string('a' + rune(n%4)), seed*100 + n, n%3 == 2})
+				w := write{version: all[(seed+n)%int64(len(all))].Version, manager: string('a' + rune(n%4)), seed: seed*100 + n, apply: n%3 == 2}
+				if seed >= 4 {
+					w.base = 1 + seed
+				}
+				writes = append(writes, w)
 			}
 			want, got := theirs.after(writes), own.after(writes)
 			if d := cmp.Diff(want, got); d != "" {

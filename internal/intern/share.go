@@ -8,24 +8,32 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// share replaces the parts of b that are equal to those of a by them, if b can be set, and reports whether all of b is equal to a. It only
-// reads a. Equal means that no reader can distinguish them: an empty list differs from a missing one. Quantities of the
-// same value but another scale or format count as different.
-func share(a, b reflect.Value) bool {
+// Equal reports whether two values of the same type of an API object are equal. It reads them only. Equal means that no reader can distinguish them: an empty
+// list differs from a missing one. Quantities of the same value but another scale or format count as different, as do all values of interfaces.
+func Equal(a, b reflect.Value) bool { return pass{}.equal(a, b) }
+
+// share replaces the parts of b that are equal to those of a (see Equal) by them, if b can be set, and reports whether all of b is equal to a. It only
+// reads a.
+func share(a, b reflect.Value) bool { return pass{replaces: true}.equal(a, b) }
+
+// pass is one pass over two values. Without replacements it ends at the first difference.
+type pass struct{ replaces bool }
+
+func (p pass) equal(a, b reflect.Value) bool {
 	switch b.Kind() {
 	case reflect.Struct:
-		return shareStruct(a, b)
+		return p.structs(a, b)
 	case reflect.String:
-		return a.String() == b.String() && replace(a, b)
+		return a.String() == b.String() && p.replace(a, b)
 	case reflect.Pointer:
 		if a.IsNil() || b.IsNil() {
 			return a.IsNil() == b.IsNil()
 		}
-		return a.UnsafePointer() == b.UnsafePointer() || share(a.Elem(), b.Elem()) && replace(a, b)
+		return a.UnsafePointer() == b.UnsafePointer() || p.equal(a.Elem(), b.Elem()) && p.replace(a, b)
 	case reflect.Slice:
-		return shareSlice(a, b)
+		return p.slices(a, b)
 	case reflect.Map:
-		return equalMaps(a, b) && replace(a, b)
+		return p.maps(a, b) && p.replace(a, b)
 	case reflect.Interface: // the contents of unstructured objects
 		return a.IsNil() && b.IsNil()
 	case reflect.Float32, reflect.Float64:
@@ -41,9 +49,9 @@ func share(a, b reflect.Value) bool {
 	}
 }
 
-// replace sets b to a if b can be set: the values of a map, and fields that are not exported, cannot. It returns true.
-func replace(a, b reflect.Value) bool {
-	if b.CanSet() {
+// replace sets b to a in a pass with replacements, if b can be set: the values of a map, and fields that are not exported, cannot. It returns true.
+func (p pass) replace(a, b reflect.Value) bool {
+	if p.replaces && b.CanSet() {
 		b.Set(a)
 	}
 	return true
@@ -54,45 +62,52 @@ const cachedText = "s"
 
 var quantityType = reflect.TypeFor[resource.Quantity]()
 
-func shareStruct(a, b reflect.Value) bool {
+func (p pass) structs(a, b reflect.Value) bool {
 	equal := true
 	t := b.Type()
 	for n := range t.NumField() {
 		if t == quantityType && t.Field(n).Name == cachedText {
 			continue
 		}
-		if !share(a.Field(n), b.Field(n)) {
-			equal = false
+		if !p.equal(a.Field(n), b.Field(n)) {
+			if equal = false; !p.replaces {
+				break
+			}
 		}
 	}
 	return equal
 }
 
-func shareSlice(a, b reflect.Value) bool {
+func (p pass) slices(a, b reflect.Value) bool {
 	if a.IsNil() != b.IsNil() {
 		return false
 	}
 	n := a.Len()
 	equal := n == b.Len()
+	if !equal && !p.replaces || equal && a.UnsafePointer() == b.UnsafePointer() {
+		return equal
+	}
 	if b.Type().Elem().Kind() == reflect.Uint8 {
 		equal = equal && bytes.Equal(a.Bytes(), b.Bytes())
 	} else {
 		for i := range min(n, b.Len()) {
-			if !share(a.Index(i), b.Index(i)) {
-				equal = false
+			if !p.equal(a.Index(i), b.Index(i)) {
+				if equal = false; !p.replaces {
+					break
+				}
 			}
 		}
 	}
 	if equal && n > 0 {
 		// Without spare capacity, so that append copies the list.
-		replace(a.Slice3(0, n, n), b)
+		p.replace(a.Slice3(0, n, n), b)
 	}
 	return equal
 }
 
 var textsType = reflect.TypeFor[map[string]string]()
 
-func equalMaps(a, b reflect.Value) bool {
+func (p pass) maps(a, b reflect.Value) bool {
 	if a.IsNil() != b.IsNil() || a.Len() != b.Len() {
 		return false
 	}
@@ -104,7 +119,7 @@ func equalMaps(a, b reflect.Value) bool {
 	}
 	for each := b.MapRange(); each.Next(); {
 		value := a.MapIndex(each.Key())
-		if !value.IsValid() || !share(value, each.Value()) {
+		if !value.IsValid() || !p.equal(value, each.Value()) {
 			return false
 		}
 	}

@@ -118,6 +118,41 @@ func TestShareKeepsContent(t *testing.T) {
 	}
 }
 
+// TestEqual: each difference is found, and nothing is changed.
+func TestEqual(t *testing.T) {
+	for name, change := range map[string]func(p *corev1.Pod){
+		"nothing": func(*corev1.Pod) {},
+		"text of a quantity": func(p *corev1.Pod) {
+			q := p.Spec.Containers[0].Resources.Requests["cpu"]
+			_ = q.String()
+			p.Spec.Containers[0].Resources.Requests["cpu"] = q
+		},
+		"text":          func(p *corev1.Pod) { p.Spec.NodeName = "node-2" },
+		"list to empty": func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{} },
+		"empty list":    func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{} },
+		"longer list":   func(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{}) },
+		"element":       func(p *corev1.Pod) { p.Status.Conditions[3].Status = "False" },
+		"map":           func(p *corev1.Pod) { p.Labels["app"] = "other" },
+		"pointer":       func(p *corev1.Pod) { p.Spec.SecurityContext.FSGroup = ptr.To[int64](2) },
+		"no pointer":    func(p *corev1.Pod) { p.Spec.SecurityContext = nil },
+		"quantity":      func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("2") },
+		"time":          func(p *corev1.Pod) { p.Status.StartTime = &metav1.Time{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := running("1"), running("1")
+			change(b)
+			wantA, wantB := a.DeepCopy(), b.DeepCopy()
+			want := name == "nothing" || name == "text of a quantity"
+			if got := Equal(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()); got != want {
+				t.Errorf("equal: %t, want %t", got, want)
+			}
+			if !reflect.DeepEqual(a, wantA) || !reflect.DeepEqual(b, wantB) || &a.Status.Conditions[0] == &b.Status.Conditions[0] {
+				t.Error("the comparison has changed a pod")
+			}
+		})
+	}
+}
+
 // TestShare: equal parts share memory, and a list that is appended to does not change those of others.
 func TestShare(t *testing.T) {
 	var s Samples

@@ -75,7 +75,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		c.closeEtcd()
 		return nil, storeError(err, o)
 	}
-	pods := &podcache.Versions{}
+	pods := podcache.Unconnected()
 	// The parts stop in the reverse order of their start: controllers before the API server, the API server before the
 	// store. Therefore each has a context of its own, independent of the caller's.
 	base := context.WithoutCancel(ctx)
@@ -83,7 +83,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c.server, err = apiserver.Start(base, apiserver.Options{
 		Dir: pki, Backend: backend, BindAddress: o.BindAddress, Port: o.Port, Version: o.Version, WatchCache: true,
 		Conversions: conversions(), ServiceIPRange: o.ServiceCIDR, ResourceMetrics: c.usage.Storages(),
-		Pods: pods.Transform,
+		Pods: pods.Client(nil, "", nil),
 		Settings: apiserver.Settings{
 			FeatureGates: o.FeatureGates, RuntimeConfig: o.RuntimeConfig, AdmissionPlugins: o.AdmissionPlugins,
 			AuditPolicyFile: o.AuditPolicyFile, AuditLogFile: o.AuditLogFile,
@@ -99,15 +99,24 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	serveKubelets(c.server, endpoints, c.usage)
 	workCtx, stopWork := context.WithCancel(base)
-	var work sync.WaitGroup
+	// The API server is a reader of the pod cache too: it is not ready before the cache is, and reads from it until it has stopped.
+	podsCtx, stopPods := context.WithCancel(base)
+	var work, podsWork sync.WaitGroup
 	c.stop = sync.OnceFunc(func() {
 		stopWork()
 		work.Wait()
 		c.metrics.close()
 		c.server.Stop()
+		stopPods()
+		podsWork.Wait()
 		c.closeEtcd()
 		close(c.done)
 	})
+	if err := pods.Connect(c.server.RESTConfig("rehearse:pods")); err != nil {
+		c.stop()
+		return nil, err
+	}
+	podsWork.Go(func() { pods.Run(podsCtx) })
 	if err := c.startParts(ctx, workCtx, &work, set, pki, pods); err != nil {
 		c.stop()
 		return nil, err
@@ -135,13 +144,8 @@ func (c *Cluster) openBackend(ctx context.Context) (apiserver.Backend, string, e
 
 // startParts builds the controllers and installs the definitions of our kinds while the API server runs its post-start hooks,
 // then creates the nodes. With Options.BeforeControllers, the controllers run after it.
-func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup, set *stage.Set, pki string, versions *podcache.Versions) error {
+func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup, set *stage.Set, pki string, pods *podcache.Cache) error {
 	list := c.options.Controllers
-	pods, err := podcache.New(c.server.RESTConfig("rehearse:pods"), versions)
-	if err != nil {
-		return err
-	}
-	work.Go(func() { pods.Run(workCtx) })
 	c.usage.Connect(c.server.RESTConfig("rehearse:usage"), pods)
 	build, _ := errgroup.WithContext(ctx)
 	known := make(chan struct{})
@@ -214,6 +218,7 @@ func (c *Cluster) startParts(ctx, workCtx context.Context, work *sync.WaitGroup,
 		}
 		close(begin)
 	}
+	var err error
 	if c.cert, c.key, err = c.server.ClientCertificate("rehearse-admin", "system:masters"); err != nil {
 		return err
 	}

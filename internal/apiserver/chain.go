@@ -44,11 +44,13 @@ func (d *handlers) open(c *genericapiserver.Config, runs bool) {
 	}
 }
 
+// inProcessHost is a host name that never resolves, so that no request of the in-process transport can leave the process by mistake.
+const inProcessHost = "http://in-process.invalid"
+
 // config is a client configuration of the in-process transport, with the component as its user.
 func (d *handlers) config(name string) *rest.Config {
 	c := &rest.Config{
-		// A host name that never resolves, so that no request can leave the process by mistake.
-		Host:               "http://in-process.invalid",
+		Host:               inProcessHost,
 		Transport:          &RoundTripper{Handler: d.inProcess, User: component(name)},
 		DisableCompression: true,
 	}

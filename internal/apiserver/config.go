@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -86,7 +85,7 @@ var setGates = sync.OnceValue(func() error {
 var completing sync.Mutex
 
 // completedOptions builds upstream's options from our own.
-func completedOptions(ctx context.Context, o Options, p pki, l net.Listener) (options.CompletedOptions, error) {
+func completedOptions(ctx context.Context, o Options, p pki, l net.Listener, d *handlers) (options.CompletedOptions, error) {
 	completing.Lock()
 	defer completing.Unlock()
 	s := options.NewServerRunOptions()
@@ -105,6 +104,11 @@ func completedOptions(ctx context.Context, o Options, p pki, l net.Listener) (op
 	s.SecureServing.BindPort = l.Addr().(*net.TCPAddr).Port
 	s.Etcd.EnableWatchCache = o.WatchCache
 	o.Backend.prepare(s.Etcd)
+	if o.Pods != nil {
+		if err := readPodsFrom(o.Pods, s.Authentication, d); err != nil {
+			return options.CompletedOptions{}, err
+		}
+	}
 	if o.Runs {
 		useRunAdmission(s, o.Backend.(Memory).Worlds)
 	}
@@ -133,11 +137,6 @@ func newConfig(o Options, opts options.CompletedOptions, d *handlers, working *w
 	)
 	if err != nil {
 		return nil, err
-	}
-	if o.Pods != nil {
-		if err := shared.Core().V1().Pods().Informer().SetTransform(o.Pods); err != nil {
-			return nil, fmt.Errorf("the API server's informer of pods: %w", err)
-		}
 	}
 	generic.RESTOptionsGetter = o.Backend.getter(generic.RESTOptionsGetter, o.WatchCache)
 	longRunning := generic.LongRunningFunc

@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/kubernetes"
 	clientrest "k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 )
 
 // KubernetesVersion is the upstream release whose code this package runs.
@@ -45,9 +45,9 @@ type Options struct {
 	Listener net.Listener
 	// ResourceMetrics are the storages of the resources of metrics.k8s.io/v1beta1. nil: the server does not serve the group.
 	ResourceMetrics map[string]rest.Storage
-	// Pods transforms the pods of the server's own informer, which has all of them, so that it can share them with other caches of
-	// the process. It must drop managed fields. nil: upstream's transformation, which does only that.
-	Pods cache.TransformFunc
+	// Pods is the client from which the server's own informer reads pods, if the process has all of them in a cache. The pods must have no
+	// managed fields. The server is ready when it has read them. nil: it watches itself over TLS, as upstream does.
+	Pods kubernetes.Interface
 	// Settings are further settings of kube-apiserver.
 	Settings Settings
 }

@@ -97,11 +97,11 @@ func build(ctx context.Context, o Options, l net.Listener) (*Server, func(contex
 	if err != nil {
 		return nil, nil, err
 	}
-	opts, err := completedOptions(ctx, o, p, l)
+	d, working, nodes := &handlers{}, &workingFor{}, newKubelets(ca)
+	opts, err := completedOptions(ctx, o, p, l, d)
 	if err != nil {
 		return nil, nil, err
 	}
-	d, working, nodes := &handlers{}, &workingFor{}, newKubelets(ca)
 	config, err := newConfig(o, opts, d, working, nodes)
 	if err != nil {
 		return nil, nil, err
@@ -195,7 +195,7 @@ func (s *Server) Ready(ctx context.Context) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		code, body, err := get(ctx, c, "http://in-process.invalid/readyz?verbose=true")
+		code, body, err := get(ctx, c, inProcessHost+"/readyz?verbose=true")
 		if err == nil && code == http.StatusOK {
 			s.ready.Store(true)
 			return nil

@@ -18,7 +18,7 @@ const pace = time.Millisecond
 // process share. with creates its runner for a cache.
 func Fed(with func(pods *podcache.Cache) func(context.Context, *rest.Config) error) func(context.Context, *rest.Config) error {
 	return func(ctx context.Context, config *rest.Config) error {
-		feed, err := podcache.New(config, nil)
+		feed, err := podcache.New(config)
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func (s *simulation) serveKubelet(ctx context.Context) (stop func(), err error) 
 	if s.Kubelet == nil {
 		return func() {}, nil
 	}
-	pods, err := podcache.New(s.Config, nil)
+	pods, err := podcache.New(s.Config)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ type Cache struct {
 	Pace time.Duration
 
 	reflector *cache.Reflector
-	versions  *Versions
+	interner  Interner
 	wanted    chan struct{} // closed by the first reader
 	want      sync.Once
 	synced    chan struct{}
@@ -57,20 +57,27 @@ type change struct {
 	deleted  bool
 }
 
-// New creates a Cache that reads with the credentials of config, and shares pods with the other caches that use versions
-// (nil: none). It sends no request before Run. It returns an error if client-go's stores do not report their revisions (reconcile.RequireRevisions).
-func New(config *rest.Config, versions *Versions) (*Cache, error) {
+// New creates a Cache that reads with the credentials of config. It sends no request before Run. It returns an error if client-go's
+// stores do not report their revisions (reconcile.RequireRevisions).
+func New(config *rest.Config) (*Cache, error) {
+	c := Unconnected()
+	return c, c.Connect(config)
+}
+
+// Unconnected creates a Cache whose readers wait until Connect and Run were called: the API server itself is one of its readers.
+func Unconnected() *Cache {
+	return &Cache{pods: map[string]*corev1.Pod{}, readers: map[*watcher]struct{}{}, wanted: make(chan struct{}), synced: make(chan struct{})}
+}
+
+// Connect makes an unconnected Cache read with the credentials of config. It is called once, before Run. Its errors are those of New.
+func (c *Cache) Connect(config *rest.Config) error {
 	if err := reconcile.RequireRevisions(); err != nil {
-		return nil, fmt.Errorf("create pod cache: %w", err)
+		return fmt.Errorf("create pod cache: %w", err)
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("create pod cache: %w", err)
+		return fmt.Errorf("create pod cache: %w", err)
 	}
-	if versions == nil {
-		versions = &Versions{}
-	}
-	c := newCache(versions)
 	pods := client.CoreV1().Pods(metav1.NamespaceAll)
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -80,11 +87,7 @@ func New(config *rest.Config, versions *Versions) (*Cache, error) {
 		WatchFuncWithContext: pods.Watch,
 	}, client)
 	c.reflector = cache.NewReflectorWithOptions(source, &corev1.Pod{}, store{c}, cache.ReflectorOptions{Name: "shared pod cache"})
-	return c, nil
-}
-
-func newCache(versions *Versions) *Cache {
-	return &Cache{versions: versions, pods: map[string]*corev1.Pod{}, readers: map[*watcher]struct{}{}, wanted: make(chan struct{}), synced: make(chan struct{})}
+	return nil
 }
 
 // Run watches pods until ctx ends. It starts with the first reader's first request.
@@ -254,7 +257,12 @@ func (c *Cache) sendBookmarks() {
 
 // Transformer implements cache.TransformingStore: pods are interned while the first list is decoded.
 func (s store) Transformer() cache.TransformFunc {
-	return s.versions.Transform
+	return func(obj any) (any, error) {
+		if p, ok := obj.(*corev1.Pod); ok {
+			s.interner.Intern(p)
+		}
+		return obj, nil
+	}
 }
 
 // Replace implements cache.ReflectorStore: the reflector calls it for the first list and each time it
@@ -269,7 +277,8 @@ func (s store) Replace(list []any, revision string) error {
 	}
 	pods := make(map[string]*corev1.Pod, len(list))
 	for _, obj := range list {
-		p := s.versions.get(obj.(*corev1.Pod))
+		p := obj.(*corev1.Pod)
+		s.interner.Intern(p)
 		pods[podKey(p)] = p
 	}
 	s.mu.Lock()
@@ -316,7 +325,7 @@ func (s store) apply(p *corev1.Pod, deleted bool) error {
 	if err != nil {
 		return err
 	}
-	p = s.versions.get(p)
+	s.interner.Intern(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := podKey(p)

@@ -40,7 +40,7 @@ func testPod(name string, revision int, phase corev1.PodPhase) *corev1.Pod {
 
 // listed returns the store of a cache whose reflector has listed pods at a revision.
 func listed(t *testing.T, revision int, pods ...any) store {
-	s := store{newCache(&Versions{})}
+	s := store{Unconnected()}
 	if err := s.Replace(pods, fmt.Sprint(revision)); err != nil {
 		t.Fatal(err)
 	}
@@ -429,7 +429,7 @@ func (w watchLists) IsWatchListSemanticsUnSupported() bool { return !bool(w) }
 // TestRelist checks that after Relist the cache lists all pods again, and that its readers get the changes
 // that it had missed.
 func TestRelist(t *testing.T) {
-	s := newCache(&Versions{})
+	s := Unconnected()
 	answers := make(chan []*corev1.Pod, 2)
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
@@ -485,7 +485,7 @@ func TestEnds(t *testing.T) {
 	if len(s.readers) > 0 {
 		t.Error("the cache keeps a reader whose watch has ended")
 	}
-	if _, err := newCache(&Versions{}).watch(ctx, everyPod, fromStart); err == nil {
+	if _, err := Unconnected().watch(ctx, everyPod, fromStart); err == nil {
 		t.Error("watch of a cache without a list: no error after the context ended")
 	}
 }
@@ -567,12 +567,12 @@ func fold(t *testing.T, w watch.Interface) map[string]corev1.PodPhase {
 // TestNewRequiresRevisions checks that New returns an error without client-go's AtomicFIFO: readers could not
 // compare revisions.
 func TestNewRequiresRevisions(t *testing.T) {
-	if _, err := New(&rest.Config{}, nil); err != nil {
+	if _, err := New(&rest.Config{}); err != nil {
 		t.Error(err)
 	}
 	featurestesting.SetFeatureDuringTest(t, features.UnlockWhileProcessingFIFO, false)
 	featurestesting.SetFeatureDuringTest(t, features.AtomicFIFO, false)
-	if _, err := New(&rest.Config{}, nil); err == nil || !strings.Contains(err.Error(), "create pod cache: ") {
+	if _, err := New(&rest.Config{}); err == nil || !strings.Contains(err.Error(), "create pod cache: ") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // all namespaces. An informer with a field selector passes it as selector, and keep reports whether the
 // selector matches a pod (nil: each pod matches): a pod that stops matching is sent as deleted. Lists
 // and watches of pods with any other namespace or selector are rejected with BadRequest. On a nil Cache
-// it returns client itself.
+// it returns client itself. If client is nil, the result serves only these requests, and panics for others.
 func (c *Cache) Client(client kubernetes.Interface, selector string, keep func(*corev1.Pod) bool) kubernetes.Interface {
 	if c == nil {
 		return client
@@ -36,7 +36,11 @@ type cachedClient struct {
 
 // CoreV1 implements kubernetes.Interface.
 func (c cachedClient) CoreV1() corev1client.CoreV1Interface {
-	return cachedCore{c.Interface.CoreV1(), c}
+	core := cachedCore{client: c}
+	if c.Interface != nil {
+		core.CoreV1Interface = c.Interface.CoreV1()
+	}
+	return core
 }
 
 type cachedCore struct {
@@ -46,7 +50,11 @@ type cachedCore struct {
 
 // Pods implements corev1client.PodsGetter.
 func (c cachedCore) Pods(namespace string) corev1client.PodInterface {
-	return cachedPods{c.CoreV1Interface.Pods(namespace), c.client, namespace}
+	pods := cachedPods{client: c.client, namespace: namespace}
+	if c.CoreV1Interface != nil {
+		pods.PodInterface = c.CoreV1Interface.Pods(namespace)
+	}
+	return pods
 }
 
 type cachedPods struct {

@@ -1,9 +1,7 @@
 package podcache
 
 import (
-	"fmt"
 	"reflect"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,78 +61,18 @@ func TestIntern(t *testing.T) {
 	}
 }
 
-// TestVersions: two caches get the same object for a version of a pod, and other versions, other pods and old versions are not confused.
-func TestVersions(t *testing.T) {
-	var v Versions
-	get := func(name, revision string) *corev1.Pod {
-		p := templated(name)
-		p.ResourceVersion = revision
-		got, err := v.Transform(p)
-		must(t, err)
-		if p = got.(*corev1.Pod); p.Name != name || p.ResourceVersion != revision || p.ManagedFields != nil {
-			t.Errorf("got %s at %s with managed fields %v, want %s at %s without", p.Name, p.ResourceVersion, p.ManagedFields, name, revision)
-		}
-		return p
-	}
-	first := get("a", "1")
-	if get("a", "1") != first {
-		t.Error("the second cache has another object for the same version")
-	}
-	second := get("a", "2")
-	if second == first || get("a", "2") != second {
-		t.Error("a new version is not kept")
-	}
-	if get("b", "2") == second {
-		t.Error("two pods are one object")
-	}
-	get("a", "1") // a cache that is one event behind
-	for n := range 2 * maxRecent {
-		get(fmt.Sprint("pod-", n), "3")
-	}
-	if len(v.recent) > maxRecent {
-		t.Errorf("%d recent pods, want at most %d", len(v.recent), maxRecent)
-	}
-	if get("a", "2") == second {
-		t.Error("an old pod is still kept")
-	}
-	if node, err := v.Transform(&corev1.Node{}); err != nil || node == nil {
-		t.Errorf("a node: %v, %v", node, err)
-	}
-}
-
-// TestVersionsAgain: a pod that comes again after it was forgotten is not modified, because other caches have it.
-func TestVersionsAgain(t *testing.T) {
-	var v Versions
-	p := v.get(templated("a"))
+// TestInternAgain: client-go transforms an object of a list twice; the second time, it is not modified.
+func TestInternAgain(t *testing.T) {
+	var s Interner
+	p := templated("a")
+	s.Intern(p)
 	labels := reflect.ValueOf(p.Labels).Pointer()
-	for n := range maxRecent + 1 {
-		other := templated(fmt.Sprint("pod-", n))
-		if n < maxRecent {
-			other.Labels["app"] = "db"
-		}
-		v.get(other)
-	}
-	if v.known(p) != nil {
-		t.Fatal("the pod is still kept")
-	}
-	if v.get(p) != p || reflect.ValueOf(p.Labels).Pointer() != labels {
+	s.Intern(templated("b"))
+	s.Intern(p)
+	if reflect.ValueOf(p.Labels).Pointer() != labels {
 		t.Error("the pod was modified")
 	}
-}
-
-// TestVersionsConcurrently is for the race detector.
-func TestVersionsConcurrently(t *testing.T) {
-	var v Versions
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for n := range 200 {
-				p := v.get(templated(fmt.Sprint(n)))
-				if q := p.Spec.Containers[0].Resources.Requests["cpu"]; q.String() != "1" {
-					t.Error(q.String())
-				}
-			}
-		})
+	if p.ManagedFields != nil {
+		t.Error("the pod has managed fields")
 	}
-	wg.Wait()
 }

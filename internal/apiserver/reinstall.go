@@ -51,7 +51,7 @@ func (p notingProvider) NewRESTStorage(enabled serverstorage.APIResourceConfigSo
 }
 
 // reinstall replaces the handlers of all versions of the groups by the same handlers with our typeConverter. The storages,
-// discovery, and the checks of upstream stay.
+// discovery, and the checks of upstream stay. It also replaces the selection of routes (router).
 func (g *groups) reinstall(server *genericapiserver.GenericAPIServer, config *genericapiserver.Config) error {
 	// As in upstream, those of the core group know only its kinds, and the others do not know them: an Event that two
 	// writers have written in v1 and in events.k8s.io/v1 keeps the fields of one of them.
@@ -64,6 +64,7 @@ func (g *groups) reinstall(server *genericapiserver.GenericAPIServer, config *ge
 		return err
 	}
 	container := server.Handler.GoRestfulContainer
+	container.Router(newRouter())
 	installed := container.RegisteredWebServices()
 	for i := range g.all {
 		info := &g.all[i]

@@ -83,7 +83,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c.server, err = apiserver.Start(base, apiserver.Options{
 		Dir: pki, Backend: backend, BindAddress: o.BindAddress, Port: o.Port, Version: o.Version, WatchCache: true,
 		Conversions: conversions(), ServiceIPRange: o.ServiceCIDR, ResourceMetrics: c.usage.Storages(),
-		Pods: pods.Client(nil, "", nil),
+		Pods: pods.Source,
 		Settings: apiserver.Settings{
 			FeatureGates: o.FeatureGates, RuntimeConfig: o.RuntimeConfig, AdmissionPlugins: o.AdmissionPlugins,
 			AuditPolicyFile: o.AuditPolicyFile, AuditLogFile: o.AuditLogFile,

@@ -105,7 +105,11 @@ func completedOptions(ctx context.Context, o Options, p pki, l net.Listener, d *
 	s.Etcd.EnableWatchCache = o.WatchCache
 	o.Backend.prepare(s.Etcd)
 	if o.Pods != nil {
-		if err := readPodsFrom(o.Pods, s.Authentication, d); err != nil {
+		pods, err := o.Pods()
+		if err == nil {
+			err = readPodsFrom(pods, s.Authentication, d)
+		}
+		if err != nil {
 			return options.CompletedOptions{}, err
 		}
 	}

@@ -57,7 +57,12 @@ func randomObject(t testing.TB, kind schema.GroupVersionKind, seed int64) runtim
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
 	randfill.NewWithSeed(seed).NilChance(.4).NumElements(0, 3).MaxDepth(12).Funcs(
 		func(q *resource.Quantity, _ randfill.Continue) {
-			*q = resource.MustParse(resource.NewMilliQuantity(r.Int64N(5000), resource.DecimalSI).String()) // as a decoded one, which has its text
+			switch *q = *resource.NewMilliQuantity(r.Int64N(5000), resource.DecimalSI); r.IntN(3) {
+			case 0:
+				*q = resource.MustParse(q.String())
+			case 1: // quantities of the same value that keep different texts
+				*q = resource.MustParse([]string{"1.500", "1500m", "+1500m", "5", "+5", "05"}[r.IntN(6)])
+			}
 		},
 		func(t *metav1.Time, _ randfill.Continue) { *t = metav1.Unix(r.Int64N(2e9), 0) },
 		func(t *metav1.MicroTime, _ randfill.Continue) {

@@ -46,8 +46,9 @@ type Options struct {
 	// ResourceMetrics are the storages of the resources of metrics.k8s.io/v1beta1. nil: the server does not serve the group.
 	ResourceMetrics map[string]rest.Storage
 	// Pods is the client from which the server's own informer reads pods, if the process has all of them in a cache. The pods must have no
-	// managed fields. The server is ready when it has read them. nil: it watches itself over TLS, as upstream does.
-	Pods kubernetes.Interface
+	// managed fields. The server is ready when it has read them. Start calls Pods after it has set the feature gates, and returns its error. nil: the
+	// server watches itself over TLS, as upstream does.
+	Pods func() (kubernetes.Interface, error)
 	// Settings are further settings of kube-apiserver.
 	Settings Settings
 }

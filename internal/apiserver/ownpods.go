@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -25,7 +26,9 @@ import (
 // Upstream passes the factory of the server's informers to its source of tokens before anything else has asked it for pods, and a factory has one informer per
 // type: the first.
 func readPodsFrom(pods kubernetes.Interface, s *options.BuiltInAuthenticationOptions, d *handlers) error {
-	client, err := kubernetes.NewForConfig(unlimited(&rest.Config{Host: inProcessHost, Transport: laterTransport{d}}))
+	config := &rest.Config{Host: inProcessHost, Transport: laterTransport{d}}
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(unlimited(config))
 	if err != nil {
 		return err
 	}

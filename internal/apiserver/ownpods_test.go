@@ -2,6 +2,7 @@ package apiserver_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,7 +34,7 @@ func TestOwnPods(t *testing.T) {
 			}
 			pods := podcache.Unconnected()
 			if cached {
-				o.Pods = pods.Client(nil, "", nil)
+				o.Pods = pods.Source
 			}
 			s, err := apiserver.Start(t.Context(), o)
 			if err != nil {
@@ -68,6 +69,18 @@ func TestOwnPods(t *testing.T) {
 				t.Errorf("the server reads pods from itself: %t; requests:\n%s", own, requests)
 			}
 		})
+	}
+}
+
+// TestOwnPodsFail: a server whose pods cannot be read does not start.
+func TestOwnPodsFail(t *testing.T) {
+	want := errors.New("no pods")
+	s, err := apiserver.Start(t.Context(), apiserver.Options{
+		Dir: t.TempDir(), Backend: apiserver.Memory{Worlds: store.New(store.Options{})}, Pods: func() (kubernetes.Interface, error) { return nil, want },
+	})
+	if !errors.Is(err, want) {
+		t.Errorf("error %v, want %v", err, want)
+		s.Stop()
 	}
 }
 

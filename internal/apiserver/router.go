@@ -18,8 +18,12 @@ type router struct {
 	paths    atomic.Pointer[paths]
 }
 
-// maxChoices limits how many choices are remembered: clients may send any header.
-const maxChoices = 10_000
+// maxChoices limits how many choices are remembered, and maxHeaders the bytes of the headers of one of them: clients may send any header. When there are too
+// many, all are forgotten.
+const (
+	maxChoices = 10_000
+	maxHeaders = 512
+)
 
 // paths are the paths of all routes.
 type paths struct {
@@ -39,6 +43,11 @@ type segment struct {
 
 // choice is what the choice of a route depends on besides the path.
 type choice struct{ method, contentType, accept string }
+
+// copied returns c without references to the memory of the request.
+func (c choice) copied() choice {
+	return choice{strings.Clone(c.method), strings.Clone(c.contentType), strings.Clone(c.accept)}
+}
 
 // chosen is a route.
 type chosen struct {
@@ -65,8 +74,12 @@ func (r *router) SelectRoute(services []*restful.WebService, request *http.Reque
 		return c.service, c.route, nil
 	}
 	service, route, err := r.upstream.SelectRoute(services, request)
-	if err == nil && known.choices.Add(1) <= maxChoices {
-		end.choices.Store(by, chosen{service, route})
+	if err == nil && len(by.contentType)+len(by.accept) <= maxHeaders {
+		if known.choices.Add(1) > maxChoices {
+			r.paths.CompareAndSwap(known, nil)
+		} else {
+			end.choices.Store(by.copied(), chosen{service, route})
+		}
 	}
 	return service, route, err
 }

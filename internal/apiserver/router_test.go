@@ -29,7 +29,13 @@ func servedServices(t *testing.T) []*restful.WebService {
 	if err := s.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return <-served // of a request of the server itself
+	select {
+	case services := <-served: // of a request of the server itself
+		return services
+	default:
+		t.Fatal("the server does not use the router")
+		return nil
+	}
 }
 
 // notingRouter passes the services that it gets to served.
@@ -47,7 +53,7 @@ func (r *notingRouter) SelectRoute(services []*restful.WebService, request *http
 }
 
 // TestRouter: for the paths of all routes with random parameters, methods and headers, the router gives the same route or error as
-// upstream's, the first and the second time, and searches only a few of them.
+// upstream's, the first and the second time, and it remembers the choices for many of them.
 func TestRouter(t *testing.T) {
 	services := servedServices(t)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -79,15 +85,18 @@ func TestRouter(t *testing.T) {
 						t.Fatalf("%s %q %v: %s, want %s", request.Method, request.URL.Path, request.Header, got, want)
 					}
 				}
-				if routes++; ours.paths.Load().find(request.URL.Path) != nil {
-					remembered++
+				routes++
+				if end := ours.paths.Load().find(request.URL.Path); end != nil {
+					if _, ok := end.choices.Load(choice{request.Method, request.Header.Get("Content-Type"), request.Header.Get("Accept")}); ok {
+						remembered++
+					}
 				}
 			}
 		}
 	}
-	t.Logf("%d requests compared; %d of them had a path of one route", routes, remembered)
-	if remembered < routes/3 {
-		t.Errorf("%d of %d requests had a path of one route", remembered, routes)
+	t.Logf("%d requests compared, %d choices remembered", routes, remembered)
+	if remembered < routes/10 {
+		t.Errorf("%d choices of %d requests are remembered", remembered, routes)
 	}
 }
 
@@ -118,28 +127,42 @@ func TestRouterForgets(t *testing.T) {
 		_, _, err := r.SelectRoute(services, request)
 		return err
 	}
+	container := restful.NewContainer().Add(pods)
+	container.Router(r)
+	status := func(path string) int {
+		answer := httptest.NewRecorder()
+		container.Dispatch(answer, httptest.NewRequest("GET", path, nil))
+		return answer.Code
+	}
+	first, second := status("/api/v1/pods/a"), status("/apis/a/v1/nodes/a")
+	container.Add(nodes)
+	third := status("/apis/a/v1/nodes/a")
+	if err := container.Remove(pods); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := []int{first, second, third, status("/api/v1/pods/a")}, []int{200, 404, 200, 404}; !slices.Equal(got, want) {
+		t.Errorf("statuses with pods, without nodes, with both, and without pods: %v, want %v", got, want)
+	}
 	one := []*restful.WebService{pods}
-	if err := get(one, "/api/v1/pods/a", ""); err != nil {
-		t.Error(err)
+	kept := func() (n int) {
+		if known := r.paths.Load(); known != nil {
+			known.find("/api/v1/pods/b").choices.Range(func(any, any) bool { n++; return true })
+		}
+		return n
 	}
-	if err := get(one, "/apis/a/v1/nodes/a", ""); err == nil {
-		t.Error("a service that does not exist has a route")
-	}
-	if err := get([]*restful.WebService{pods, nodes}, "/apis/a/v1/nodes/a", ""); err != nil {
-		t.Error(err)
-	}
-	if err := get([]*restful.WebService{nodes}, "/api/v1/pods/a", ""); err == nil {
-		t.Error("a service that was removed has a route")
-	}
-	for n := range 2 * maxChoices {
+	for n := range maxChoices + 2 {
 		if err := get(one, "/api/v1/pods/a", fmt.Sprint(n)); err != nil {
 			t.Fatal(err)
 		}
+		if n == maxChoices-1 && kept() != maxChoices {
+			t.Errorf("%d choices are remembered, want %d", kept(), maxChoices)
+		}
 	}
-	kept := 0
-	r.paths.Load().find("/api/v1/pods/b").choices.Range(func(any, any) bool { kept++; return true })
-	if kept != maxChoices {
-		t.Errorf("%d choices are remembered, want %d", kept, maxChoices)
+	if kept() != 1 {
+		t.Errorf("%d choices are remembered after there were too many, want the last one", kept())
+	}
+	if err := get(one, "/api/v1/pods/a", strings.Repeat("a", maxHeaders+1)); err != nil || kept() != 1 {
+		t.Errorf("a choice with a long header: %v; %d are remembered", err, kept())
 	}
 }
 

@@ -11,9 +11,7 @@ import (
 // structValue is a value of upstream that reads a struct. Upstream compares the old and the new object of each update to find
 // the fields that changed, and visits each field of both. A write of a status changes nothing in the specification, so a
 // structValue leaves out the fields that are equal in both objects (intern.Equal): they add nothing to the comparison, if the
-// objects conform to their schema (conforming). One difference remains: upstream compares two atomic lists as Go values, so a quantity that
-// has cached its text differs there from the same quantity that has not. Quantities of requests and of the store are parsed, and then have it both or
-// neither.
+// objects conform to their schema (conforming).
 //
 // Upstream reads two structs together (Zip) also to merge the patch of an apply into an object, and there all fields matter. It
 // never merges two structValues: a patch is not a Go struct.

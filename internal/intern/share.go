@@ -9,7 +9,7 @@ import (
 )
 
 // Equal reports whether two values of the same type of an API object are equal. It reads them only. Equal means that no reader can distinguish them: an empty
-// list differs from a missing one. Quantities of the same value but another scale or format count as different, as do all values of interfaces.
+// list differs from a missing one. Quantities of the same value but another scale, format or text count as different, as do all values of interfaces.
 func Equal(a, b reflect.Value) bool { return pass{}.equal(a, b) }
 
 // share replaces the parts of b that are equal to those of a (see Equal) by them, if b can be set, and reports whether all of b is equal to a. It only
@@ -57,7 +57,8 @@ func (p pass) replace(a, b reflect.Value) bool {
 	return true
 }
 
-// cachedText is the field in which a quantity caches its text. Another goroutine may set it, and it says nothing that the other fields do not.
+// cachedText is the field in which a quantity keeps the text from which it was read ("1500m" and "1.500" are equal otherwise), or caches it. Another goroutine may
+// set it in a quantity that has an address.
 const cachedText = "s"
 
 var quantityType = reflect.TypeFor[resource.Quantity]()
@@ -66,7 +67,7 @@ func (p pass) structs(a, b reflect.Value) bool {
 	equal := true
 	t := b.Type()
 	for n := range t.NumField() {
-		if t == quantityType && t.Field(n).Name == cachedText {
+		if p.replaces && a.CanAddr() && t == quantityType && t.Field(n).Name == cachedText {
 			continue
 		}
 		if !p.equal(a.Field(n), b.Field(n)) {
@@ -98,7 +99,7 @@ func (p pass) slices(a, b reflect.Value) bool {
 			}
 		}
 	}
-	if equal && n > 0 {
+	if equal && n > 0 && p.replaces {
 		// Without spare capacity, so that append copies the list.
 		p.replace(a.Slice3(0, n, n), b)
 	}

@@ -121,28 +121,24 @@ func TestShareKeepsContent(t *testing.T) {
 // TestEqual: each difference is found, and nothing is changed.
 func TestEqual(t *testing.T) {
 	for name, change := range map[string]func(p *corev1.Pod){
-		"nothing": func(*corev1.Pod) {},
-		"text of a quantity": func(p *corev1.Pod) {
-			q := p.Spec.Containers[0].Resources.Requests["cpu"]
-			_ = q.String()
-			p.Spec.Containers[0].Resources.Requests["cpu"] = q
-		},
-		"text":          func(p *corev1.Pod) { p.Spec.NodeName = "node-2" },
-		"list to empty": func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{} },
-		"empty list":    func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{} },
-		"longer list":   func(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{}) },
-		"element":       func(p *corev1.Pod) { p.Status.Conditions[3].Status = "False" },
-		"map":           func(p *corev1.Pod) { p.Labels["app"] = "other" },
-		"pointer":       func(p *corev1.Pod) { p.Spec.SecurityContext.FSGroup = ptr.To[int64](2) },
-		"no pointer":    func(p *corev1.Pod) { p.Spec.SecurityContext = nil },
-		"quantity":      func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("2") },
-		"time":          func(p *corev1.Pod) { p.Status.StartTime = &metav1.Time{} },
+		"nothing":            func(*corev1.Pod) {},
+		"text of a quantity": func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("+1") },
+		"text":               func(p *corev1.Pod) { p.Spec.NodeName = "node-2" },
+		"list to empty":      func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{} },
+		"empty list":         func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{} },
+		"longer list":        func(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{}) },
+		"element":            func(p *corev1.Pod) { p.Status.Conditions[3].Status = "False" },
+		"map":                func(p *corev1.Pod) { p.Labels["app"] = "other" },
+		"pointer":            func(p *corev1.Pod) { p.Spec.SecurityContext.FSGroup = ptr.To[int64](2) },
+		"no pointer":         func(p *corev1.Pod) { p.Spec.SecurityContext = nil },
+		"quantity":           func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("2") },
+		"time":               func(p *corev1.Pod) { p.Status.StartTime = &metav1.Time{} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := running("1"), running("1")
 			change(b)
 			wantA, wantB := a.DeepCopy(), b.DeepCopy()
-			want := name == "nothing" || name == "text of a quantity"
+			want := name == "nothing"
 			if got := Equal(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()); got != want {
 				t.Errorf("equal: %t, want %t", got, want)
 			}
@@ -177,6 +173,25 @@ func TestShare(t *testing.T) {
 	one, two := append(a.Status.Conditions, corev1.PodCondition{Type: "A"}), append(b.Status.Conditions, corev1.PodCondition{Type: "B"})
 	if one[len(one)-1].Type != "A" || two[len(two)-1].Type != "B" {
 		t.Error("two lists that were appended to share their last element")
+	}
+}
+
+// TestShareKeepsTextOfQuantities: a quantity is read as it was written, also if another object has the same one with another text.
+func TestShareKeepsTextOfQuantities(t *testing.T) {
+	var s Samples
+	var pods []*corev1.Pod
+	for _, text := range []string{"1.500", "1500m", "1.500"} {
+		p := running("1")
+		p.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse(text)
+		p = decoded(p)
+		add(&s, "rs", p)
+		if q := p.Spec.Containers[0].Resources.Requests["cpu"]; q.String() != text {
+			t.Errorf("%s is read as %s", text, q.String())
+		}
+		pods = append(pods, p)
+	}
+	if &pods[0].Spec.Tolerations[0] != &pods[2].Spec.Tolerations[0] {
+		t.Error("the pods share nothing else")
 	}
 }
 

@@ -71,8 +71,8 @@ func Unconnected() *Cache {
 
 // Connect makes an unconnected Cache read with the credentials of config. It is called once, before Run. Its errors are those of New.
 func (c *Cache) Connect(config *rest.Config) error {
-	if err := reconcile.RequireRevisions(); err != nil {
-		return fmt.Errorf("create pod cache: %w", err)
+	if err := requireRevisions(); err != nil {
+		return err
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -87,6 +87,13 @@ func (c *Cache) Connect(config *rest.Config) error {
 		WatchFuncWithContext: pods.Watch,
 	}, client)
 	c.reflector = cache.NewReflectorWithOptions(source, &corev1.Pod{}, store{c}, cache.ReflectorOptions{Name: "shared pod cache"})
+	return nil
+}
+
+func requireRevisions() error {
+	if err := reconcile.RequireRevisions(); err != nil {
+		return fmt.Errorf("create pod cache: %w", err)
+	}
 	return nil
 }
 

@@ -575,4 +575,7 @@ func TestNewRequiresRevisions(t *testing.T) {
 	if _, err := New(&rest.Config{}); err == nil || !strings.Contains(err.Error(), "create pod cache: ") {
 		t.Errorf("error %v", err)
 	}
+	if _, err := Unconnected().Source(); err == nil || !strings.Contains(err.Error(), "create pod cache: ") {
+		t.Errorf("error %v", err)
+	}
 }

@@ -27,6 +27,15 @@ func (c *Cache) Client(client kubernetes.Interface, selector string, keep func(*
 	return cachedClient{client, c, selector, keep}
 }
 
+// Source is the client of readers that start before Connect, without a selector: it serves only pods. It returns an error if client-go's stores do not report
+// their revisions (reconcile.RequireRevisions).
+func (c *Cache) Source() (kubernetes.Interface, error) {
+	if err := requireRevisions(); err != nil {
+		return nil, err
+	}
+	return c.Client(nil, "", nil), nil
+}
+
 type cachedClient struct {
 	kubernetes.Interface
 	cache    *Cache

@@ -47,11 +47,11 @@ func (d *handlers) open(c *genericapiserver.Config, runs bool) {
 // inProcessHost is a host name that never resolves, so that no request of the in-process transport can leave the process by mistake.
 const inProcessHost = "http://in-process.invalid"
 
-// config is a client configuration of the in-process transport, with the component as its user.
+// config is a client configuration of the in-process transport, with the component as its user. It may be created before the handlers.
 func (d *handlers) config(name string) *rest.Config {
 	c := &rest.Config{
 		Host:               inProcessHost,
-		Transport:          &RoundTripper{Handler: d.inProcess, User: component(name)},
+		Transport:          &RoundTripper{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.inProcess.ServeHTTP(w, r) }), User: component(name)},
 		DisableCompression: true,
 	}
 	c.ContentType = runtime.ContentTypeProtobuf

@@ -1,18 +1,15 @@
 package apiserver
 
 import (
-	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	serviceaccountcontroller "k8s.io/kubernetes/pkg/controller/serviceaccount"
 	"k8s.io/kubernetes/pkg/features"
@@ -26,9 +23,7 @@ import (
 // Upstream passes the factory of the server's informers to its source of tokens before anything else has asked it for pods, and a factory has one informer per
 // type: the first.
 func readPodsFrom(pods kubernetes.Interface, s *options.BuiltInAuthenticationOptions, d *handlers) error {
-	config := &rest.Config{Host: inProcessHost, Transport: laterTransport{d}}
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
-	client, err := kubernetes.NewForConfig(unlimited(config))
+	client, err := kubernetes.NewForConfig(d.config("system:apiserver"))
 	if err != nil {
 		return err
 	}
@@ -44,12 +39,4 @@ func readPodsFrom(pods kubernetes.Interface, s *options.BuiltInAuthenticationOpt
 		return serviceaccountcontroller.NewGetterFromClient(client, core.Secrets().Lister(), core.ServiceAccounts().Lister(), core.Pods().Lister(), nodes)
 	}
 	return nil
-}
-
-// laterTransport is the in-process transport of the server itself. It is created before the handlers.
-type laterTransport struct{ handlers *handlers }
-
-// RoundTrip implements http.RoundTripper.
-func (t laterTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	return (&RoundTripper{Handler: t.handlers.inProcess, User: component("system:apiserver")}).RoundTrip(r)
 }

@@ -55,6 +55,7 @@ type chosen struct {
 	route   *restful.Route
 }
 
+// newRouter creates the router of a server. Tests replace it to see what a server passes to it.
 var newRouter = func() restful.RouteSelector { return &router{} }
 
 // SelectRoute implements restful.RouteSelector.

@@ -22,7 +22,7 @@ func TestAllKeepsWhatIsThere(t *testing.T) {
 		out.keep("of "+args[0], "1 s")
 		switch args[0] {
 		case "good":
-			out.ratio(ratio{"speed", []float64{2}})
+			out.ratio(ratio{"both", "speed", []float64{2}})
 		case "bad":
 			return errors.New("no space left\nlog of the server")
 		case "ended":

@@ -64,7 +64,7 @@ func (l load) churn(ctx context.Context, binary *string, lasts time.Duration, li
 		for {
 			select {
 			case <-tick.C:
-				l.out.add(fmt.Sprintf("after %.0f s", time.Since(start).Seconds()), "%s; %d creates, %d updates, %d deletes", mb(s.use().rssBytes), creates.Load(), updates.Load(), deletes.Load())
+				l.out.add(fmt.Sprintf("after %.0f s", time.Since(start).Seconds()), "%s; %d creates, %d updates, %d deletes", mb(s.use().memory), creates.Load(), updates.Load(), deletes.Load())
 			case <-work.Done():
 				return nil
 			}

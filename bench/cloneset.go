@@ -159,7 +159,7 @@ func (l setLoad) phase(ctx context.Context, client kubernetes.Interface, s *serv
 	if err != nil {
 		return err
 	}
-	l.out.add(what, "%.1f s, %.0f pods/s; CPU a pod %.2f ms, server %s", took.Seconds(), float64(pods)/took.Seconds(), ms((after.cpu-before.cpu)/time.Duration(pods)), mb(after.rssBytes))
+	l.out.add(what, "%.1f s, %.0f pods/s; CPU a pod %.2f ms, server %s", took.Seconds(), float64(pods)/took.Seconds(), ms((after.cpu-before.cpu)/time.Duration(pods)), mb(after.memory))
 	var writes []string
 	for key, n := range now {
 		if n -= written[key]; n*100 > pods && !strings.HasPrefix(key, "GET") && !strings.HasPrefix(key, "LIST") && !strings.HasPrefix(key, "WATCH") {

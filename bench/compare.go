@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -22,6 +24,9 @@ func compareCommand(binary *string, out *figures) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare [-- UP-FLAGS]",
 		Short: "Measure rehearse and the reference (kube-apiserver, etcd and KWOK, see bench/reference) in alternation, and print ratios",
+		Long: `Measure rehearse and the reference (kube-apiserver, etcd and KWOK, see bench/reference) in alternation, and print ratios.
+A round has four measurements: both with the controllers and the scheduler of Kubernetes, and both without them. UP-FLAGS are
+flags of 'rehearse up', which the reference does not get.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.args = args
 			return c.run(cmd.Context(), binary)
@@ -33,9 +38,51 @@ func compareCommand(binary *string, out *figures) *cobra.Command {
 	return cmd
 }
 
+// side is a cluster of a round.
+type side int
+
+const (
+	oursAll     side = iota // rehearse with all controllers, as 'rehearse up' starts it
+	theirsAll               // the reference with kube-controller-manager and kube-scheduler
+	oursPlain               // rehearse with the parts of the plain reference
+	theirsPlain             // kube-apiserver, etcd and KWOK's controller
+	sides
+)
+
+func (s side) String() string {
+	return [...]string{"rehearse, all controllers", "reference, all controllers", "rehearse, no controllers", "reference, no controllers"}[s]
+}
+
+// ours reports whether a side is rehearse.
+func (s side) ours() bool { return s == oursAll || s == oursPlain }
+
+// args returns the flags of up for a side. The plain sides have the API server, the store, and simulated nodes and pods.
+// serviceaccount-controller creates the service account of the pods, which the reference creates itself.
+func (s side) args() []string {
+	return [...][]string{nil, {"--controllers"}, {"--controllers=stage,serviceaccount-controller"}, nil}[s]
+}
+
+// round has the two phases of each side.
+type round [sides][]phaseCost
+
+// groups are the pairs of sides whose ratios the command prints.
+var groups = []struct {
+	name         string
+	ours, theirs side
+}{
+	{"Controllers in both", oursAll, theirsAll},
+	{"No controllers in both", oursPlain, theirsPlain},
+	{"Controllers only in rehearse", oursAll, theirsPlain},
+}
+
 func (c compared) run(ctx context.Context, binary *string) error {
 	if c.rounds < 1 || c.kubeconfig != "" {
 		return fmt.Errorf("--rounds: want a number from 1; --kubeconfig and --pid belong to bench pods")
+	}
+	for _, arg := range c.args {
+		if strings.HasPrefix(arg, "--controllers") {
+			return fmt.Errorf("flag of up %s: compare measures with all controllers and without them, and sets --controllers itself", arg)
+		}
 	}
 	if c.reference == "" {
 		c.reference = filepath.Join(os.TempDir(), "rehearse-bench-reference")
@@ -48,49 +95,62 @@ func (c compared) run(ctx context.Context, binary *string) error {
 	if err := build(ctx, binary); err != nil {
 		return err
 	}
-	plain := c.load
-	plain.args = nil // flags of up that the reference does not have
-	var ours, theirs [][]phaseCost
-	for round := range c.rounds {
-		name := fmt.Sprintf("round %d of %d", round+1, c.rounds)
-		c.out.add(name, "rehearse")
-		m, err := c.measure(ctx, binary)
+	var rounds []round
+	for n := range c.rounds {
+		r, err := c.round(ctx, fmt.Sprintf("round %d of %d", n+1, c.rounds), binary)
 		if err != nil {
-			return c.report(ours, theirs, err)
+			c.report(rounds)
+			return err
 		}
-		c.out.add(name, "reference")
-		t, err := plain.measure(ctx, &c.reference)
-		if err != nil {
-			return c.report(ours, theirs, err)
-		}
-		ours, theirs = append(ours, m), append(theirs, t)
+		rounds = append(rounds, r)
 	}
-	return c.report(ours, theirs, nil)
+	c.report(rounds)
+	return nil
 }
 
-// report adds the ratios of the complete rounds, also if a later round ended with an error, which it returns.
-func (c compared) report(ours, theirs [][]phaseCost, err error) error {
-	if len(ours) == 0 {
-		return err
-	}
-	fmt.Println("ratios, one per round and their median (more is better for rehearse):")
-	for _, row := range []struct {
-		name  string
-		ratio func(ours, theirs []phaseCost) float64
-	}{
-		{"pods Ready per second", func(o, t []phaseCost) float64 { return o[0].perSecond / t[0].perSecond }},
-		{"pods deleted per second", func(o, t []phaseCost) float64 { return o[1].perSecond / t[1].perSecond }},
-		{"CPU per pod until Ready", func(o, t []phaseCost) float64 { return t[0].cpu / o[0].cpu }},
-		{"CPU per deleted pod", func(o, t []phaseCost) float64 { return t[1].cpu / o[1].cpu }},
-		{"memory when all are Ready", func(o, t []phaseCost) float64 { return float64(t[0].rssBytes) / float64(o[0].rssBytes) }},
-	} {
-		var ratios []float64
-		for n := range ours {
-			ratios = append(ratios, row.ratio(ours[n], theirs[n]))
+// round measures each side once.
+func (c compared) round(ctx context.Context, name string, binary *string) (r round, err error) {
+	for s := range sides {
+		c.out.add(name, "%s", s)
+		l, program := c.load, binary
+		l.args = s.args()
+		if s.ours() {
+			l.args = append(slices.Clone(c.args), l.args...)
+		} else {
+			program = &c.reference
 		}
-		c.out.ratio(ratio{row.name, ratios})
+		if r[s], err = l.measure(ctx, program); err != nil {
+			return r, fmt.Errorf("%s: %w", s, err)
+		}
 	}
-	return err
+	return r, nil
+}
+
+// report adds the ratios of the complete rounds.
+func (c compared) report(rounds []round) {
+	if len(rounds) == 0 {
+		return
+	}
+	fmt.Println("ratios, one per round and their median (more is better for rehearse)")
+	for _, g := range groups {
+		fmt.Printf("%s:\n", g.name)
+		for _, row := range []struct {
+			name  string
+			ratio func(ours, theirs []phaseCost) float64
+		}{
+			{"pods Ready per second", func(o, t []phaseCost) float64 { return o[0].perSecond / t[0].perSecond }},
+			{"pods deleted per second", func(o, t []phaseCost) float64 { return o[1].perSecond / t[1].perSecond }},
+			{"CPU per pod until Ready", func(o, t []phaseCost) float64 { return t[0].cpu / o[0].cpu }},
+			{"CPU per deleted pod", func(o, t []phaseCost) float64 { return t[1].cpu / o[1].cpu }},
+			{"memory when all are Ready", func(o, t []phaseCost) float64 { return float64(t[0].memory) / float64(o[0].memory) }},
+		} {
+			var ratios []float64
+			for _, r := range rounds {
+				ratios = append(ratios, row.ratio(r[g.ours], r[g.theirs]))
+			}
+			c.out.ratio(ratio{g.name, row.name, ratios})
+		}
+	}
 }
 
 // measure starts a server, and creates and deletes pods.

@@ -18,6 +18,7 @@ type figure struct{ name, text string }
 
 // ratio compares rehearse with the reference: one value for each round; more is better for rehearse.
 type ratio struct {
+	group  string // what runs in both; equal for the ratios that follow each other in the table and the plot
 	name   string
 	rounds []float64
 }
@@ -61,4 +62,16 @@ func (r ratio) median() float64 {
 		return 0
 	}
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
+
+// startsGroup reports whether ratio n is the first of its group.
+func startsGroup(ratios []ratio, n int) bool { return n == 0 || ratios[n].group != ratios[n-1].group }
+
+func countGroups(ratios []ratio) (count int) {
+	for n := range ratios {
+		if startsGroup(ratios, n) {
+			count++
+		}
+	}
+	return count
 }

@@ -47,14 +47,14 @@ func (l load) hold(ctx context.Context, binary *string, rest time.Duration) erro
 		return err
 	}
 	took := time.Since(start)
-	l.out.add(fmt.Sprintf("%d pods on %d nodes Running", l.pods, l.nodes), "after %.0f s (%.0f pods/s); server %s", took.Seconds(), float64(l.pods)/took.Seconds(), mb(s.use().rssBytes))
+	l.out.add(fmt.Sprintf("%d pods on %d nodes Running", l.pods, l.nodes), "after %.0f s (%.0f pods/s); server %s", took.Seconds(), float64(l.pods)/took.Seconds(), mb(s.use().memory))
 	for range 3 {
 		before := s.use()
 		if err := pause(ctx, rest/3); err != nil {
 			return err
 		}
 		after := s.use()
-		l.out.add("idle", "%s, %.1f %% of a core", mb(after.rssBytes), percentOfCore(before, after, rest/3))
+		l.out.add("idle", "%s, %.1f %% of a core", mb(after.memory), percentOfCore(before, after, rest/3))
 	}
 	return nil
 }

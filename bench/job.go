@@ -144,7 +144,7 @@ func (l jobLoad) measure(ctx context.Context, client kubernetes.Interface, s *se
 		return err
 	}
 	l.out.add(what, "Complete after %.1f s (Jobs created in %.1f s): %.0f pods/s; CPU a pod %.2f ms, server %s",
-		took.Seconds(), sent.Seconds(), float64(pods)/took.Seconds(), ms((after.cpu-before.cpu)/time.Duration(pods)), mb(after.rssBytes))
+		took.Seconds(), sent.Seconds(), float64(pods)/took.Seconds(), ms((after.cpu-before.cpu)/time.Duration(pods)), mb(after.memory))
 	per := func(key string) float64 { return float64(now[key]-written[key]) / float64(pods) }
 	total := per("POST pods") + per("PATCH pods") + per("DELETE pods") + per("PUT jobs/status")
 	l.out.add("writes a pod", "%.3f (pods created %.3f, patched %.3f, deleted %.3f; Job status %.3f); Events %.3f",

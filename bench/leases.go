@@ -69,7 +69,7 @@ func (l load) measureIdle(ctx context.Context, name string, pid int, s *server, 
 		return err
 	}
 	after := use(pid)
-	l.out.add(fmt.Sprintf("leases of %d nodes, %s", l.nodes, name), "%.1f %% of a core, %s; the server %.0f %%", percentOfCore(before, after, rest), mb(after.rssBytes),
+	l.out.add(fmt.Sprintf("leases of %d nodes, %s", l.nodes, name), "%.1f %% of a core, %s; the server %.0f %%", percentOfCore(before, after, rest), mb(after.memory),
 		percentOfCore(served, s.use(), rest))
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 // The measures of the plot, in pixels. The axis is logarithmic, so that half as fast and twice as fast are equally far from 1.
 const (
 	plotWidth  = 760
-	plotLeft   = 230 // the names of the ratios
+	plotLeft   = 230 // the names of the ratios, and those of their groups above them
 	plotRight  = 80  // the medians
 	plotTop    = 46
 	plotRow    = 38
@@ -21,7 +21,7 @@ const (
 const plotStyle = `<style>
   text { font: 14px system-ui, sans-serif; fill: #1f2328 }
   .small { font-size: 12px; fill: #59636e }
-  .title { font-weight: 600 }
+  .title, .group { font-weight: 600 }
   .grid { stroke: #d1d9e0 }
   .equal { stroke: #59636e; stroke-dasharray: 4 3 }
   .round { fill: #0969da; fill-opacity: .55 }
@@ -37,14 +37,15 @@ const plotStyle = `<style>
 </style>
 `
 
-// plot draws the ratios as SVG: a row for each, with a dot for each round and a bar at the median.
+// plot draws the ratios as SVG: a row for each group, and below it a row for each of its ratios, with a dot for each round and a
+// bar at the median.
 func plot(ratios []ratio) string {
 	low, high := plotRange(ratios)
 	x := func(value float64) float64 {
 		share := (math.Log2(value) - float64(low)) / float64(high-low)
 		return plotLeft + share*(plotWidth-plotLeft-plotRight)
 	}
-	bottom := plotTop + plotRow*len(ratios)
+	bottom := plotTop + plotRow*(len(ratios)+countGroups(ratios))
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="title desc">`+"\n",
 		plotWidth, bottom+plotBottom, plotWidth, bottom+plotBottom)
@@ -60,8 +61,13 @@ func plot(ratios []ratio) string {
 		fmt.Fprintf(&b, `<line class="%s" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/>`+"\n", class, at, plotTop-8, at, bottom)
 		fmt.Fprintf(&b, `<text class="small" x="%.1f" y="%d" text-anchor="middle">%g×</text>`+"\n", at, bottom+18, math.Exp2(float64(n)))
 	}
+	y := plotTop - plotRow/2
 	for n, r := range ratios {
-		y := plotTop + plotRow*n + plotRow/2
+		if startsGroup(ratios, n) {
+			y += plotRow
+			fmt.Fprintf(&b, `<text class="group" x="%d" y="%d">%s</text>`+"\n", 8, y+5, html.EscapeString(r.group))
+		}
+		y += plotRow
 		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s</text>`+"\n", plotLeft-16, y+5, html.EscapeString(r.name))
 		for _, value := range r.rounds {
 			if drawable(value) {
@@ -100,7 +106,7 @@ func plotRange(ratios []ratio) (low, high int) {
 func plotText(ratios []ratio) string {
 	var parts []string
 	for _, r := range ratios {
-		parts = append(parts, fmt.Sprintf("%s: median %.2f of %d rounds", r.name, r.median(), len(r.rounds)))
+		parts = append(parts, fmt.Sprintf("%s, %s: median %.2f of %d rounds", r.group, r.name, r.median(), len(r.rounds)))
 	}
 	return strings.Join(parts, "; ")
 }

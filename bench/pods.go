@@ -139,7 +139,7 @@ func (l load) run(ctx context.Context, binary *string) error {
 	defer s.stop()
 	ctx, cancel := context.WithCancel(ctx) // ends the watch before its server
 	defer cancel()
-	fmt.Printf("%d nodes, %d pods, %d requests at a time; server before: %s\n", l.nodes, l.pods, l.workers, mb(s.use().rssBytes))
+	fmt.Printf("%d nodes, %d pods, %d requests at a time; server before: %s\n", l.nodes, l.pods, l.workers, mb(s.use().memory))
 	_, err = l.lifecycle(ctx, client, s)
 	return err
 }
@@ -148,7 +148,7 @@ func (l load) run(ctx context.Context, binary *string) error {
 // afterwards in bytes.
 type phaseCost struct {
 	perSecond, cpu float64
-	rssBytes       int64
+	memory         int64
 }
 
 // lifecycle creates and deletes pods, and prints and returns what each of the two phases took.
@@ -175,10 +175,10 @@ func (l load) lifecycle(ctx context.Context, client kubernetes.Interface, s *ser
 		}
 		took, after := time.Since(start), s.use()
 		n := time.Duration(l.pods)
-		phases = append(phases, phaseCost{float64(l.pods) / took.Seconds(), ms((after.cpu - before.cpu) / n), after.rssBytes})
+		phases = append(phases, phaseCost{float64(l.pods) / took.Seconds(), ms((after.cpu - before.cpu) / n), after.memory})
 		l.out.add(name, "%.0f pods/s (%.2f s; requests sent in %.2f s; CPU a pod: server %.2f ms, client %.2f ms; server %s)",
 			float64(l.pods)/took.Seconds(), took.Seconds(), sent.Seconds(),
-			ms((after.cpu-before.cpu)/n), ms((use(os.Getpid()).cpu-self.cpu)/n), mb(after.rssBytes))
+			ms((after.cpu-before.cpu)/n), ms((use(os.Getpid()).cpu-self.cpu)/n), mb(after.memory))
 		return nil
 	}
 	pods := client.CoreV1().Pods("default")

@@ -122,8 +122,8 @@ func (s *server) stop() {
 
 // usage is the CPU that a process has used since its start, and its memory now.
 type usage struct {
-	cpu      time.Duration
-	rssBytes int64
+	cpu    time.Duration
+	memory int64 // bytes in RAM
 }
 
 // percentOfCore returns the CPU time between two usages, in percent of the duration.
@@ -146,20 +146,38 @@ func use(pid int) usage {
 	for line := range strings.Lines(string(status)) {
 		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
 			kb, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			u.rssBytes = kb << 10
+			u.memory = kb << 10
 		}
 	}
 	return u
 }
 
-// use returns what the server uses, with the processes that it has started.
+// use returns what the server uses, with the processes that it has started. Memory that these share counts once: the parts of
+// the reference are processes of one binary.
 func (s *server) use() usage {
-	all := use(s.pid)
-	for _, pid := range children(s.pid) {
+	all, started := use(s.pid), children(s.pid)
+	if len(started) > 0 {
+		all.memory = proportional(s.pid, all.memory)
+	}
+	for _, pid := range started {
 		u := use(pid)
-		all.cpu, all.rssBytes = all.cpu+u.cpu, all.rssBytes+u.rssBytes
+		all.cpu, all.memory = all.cpu+u.cpu, all.memory+proportional(pid, u.memory)
 	}
 	return all
+}
+
+// proportional returns the memory of a process, in bytes, with its part of the pages that it shares; otherwise, without
+// /proc/PID/smaps_rollup (Linux before 4.14), the given number.
+func proportional(pid int, otherwise int64) int64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
+			if kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64); err == nil {
+				return kb << 10
+			}
+		}
+	}
+	return otherwise
 }
 
 // children reads the PIDs of the processes that a process has started; none on systems without /proc.

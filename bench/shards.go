@@ -84,10 +84,10 @@ func (s shards) run(ctx context.Context, binary *string) error {
 		float64(renewals)/s.rest.Seconds(), at(500), at(990), at(999), at(1000))
 	for i, e := range engines {
 		after := use(e.Process.Pid)
-		s.out.add(fmt.Sprintf("%s, shard %d", name, i), "%.1f %% of a core, %s", percentOfCore(before[i], after, s.rest), mb(after.rssBytes))
+		s.out.add(fmt.Sprintf("%s, shard %d", name, i), "%.1f %% of a core, %s", percentOfCore(before[i], after, s.rest), mb(after.memory))
 	}
 	serverAfter := server.use()
-	s.out.add(name+", the server", "%.0f %% of a core, %s", percentOfCore(serverBefore, serverAfter, s.rest), mb(serverAfter.rssBytes))
+	s.out.add(name+", the server", "%.0f %% of a core, %s", percentOfCore(serverBefore, serverAfter, s.rest), mb(serverAfter.memory))
 	return nil
 }
 

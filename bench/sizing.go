@@ -100,7 +100,7 @@ func (l load) quiescent(ctx context.Context, binary *string, rest time.Duration)
 		return p, err
 	}
 	after := s.use()
-	return sizePoint{l.nodes, l.pods, after.rssBytes, (after.cpu - before.cpu).Seconds() / rest.Seconds()}, nil
+	return sizePoint{l.nodes, l.pods, after.memory, (after.cpu - before.cpu).Seconds() / rest.Seconds()}, nil
 }
 
 // database measures by how much the files of etcd grow with the nodes and with the pods. The database grows in steps, and the

@@ -66,7 +66,7 @@ func (l load) snapshot(ctx context.Context, binary *string, formats []string) er
 			return err
 		}
 		after := s.use()
-		l.out.add("save "+f, "%s; server %.2f s CPU, %s more; file %s", m, (after.cpu - before.cpu).Seconds(), mb(after.rssBytes-before.rssBytes), mb(info.Size()))
+		l.out.add("save "+f, "%s; server %.2f s CPU, %s more; file %s", m, (after.cpu - before.cpu).Seconds(), mb(after.memory-before.memory), mb(info.Size()))
 	}
 	s.stop() // the restore needs the processors and the memory
 	for _, f := range formats {
@@ -106,7 +106,7 @@ func (l load) restoreInto(ctx context.Context, binary, format, file string) erro
 		return err
 	}
 	after := s.use()
-	l.out.add("restore "+format, "%s; server %.2f s CPU, %s more", m, (after.cpu - before.cpu).Seconds(), mb(after.rssBytes-before.rssBytes))
+	l.out.add("restore "+format, "%s; server %.2f s CPU, %s more", m, (after.cpu - before.cpu).Seconds(), mb(after.memory-before.memory))
 	return nil
 }
 
@@ -129,7 +129,7 @@ func (l load) beginWith(ctx context.Context, binary, format, file string) error 
 	if err != nil {
 		return err
 	}
-	l.out.add("up --from "+format, "ready after %.2f s (%.2f s without --from); server %.2f s CPU, %s", took.Seconds(), empty.Seconds(), use.cpu.Seconds(), mb(use.rssBytes))
+	l.out.add("up --from "+format, "ready after %.2f s (%.2f s without --from); server %.2f s CPU, %s", took.Seconds(), empty.Seconds(), use.cpu.Seconds(), mb(use.memory))
 	return nil
 }
 

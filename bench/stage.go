@@ -185,7 +185,7 @@ func (l load) under(ctx context.Context, binary *string, e engine) error {
 	if err != nil {
 		return err
 	}
-	l.out.add("the engine alone, "+e.name, "%.2f ms of CPU a pod, %s%s", ms((after.cpu-before.cpu)/time.Duration(l.pods)), mb(after.rssBytes), late.since(early))
+	l.out.add("the engine alone, "+e.name, "%.2f ms of CPU a pod, %s%s", ms((after.cpu-before.cpu)/time.Duration(l.pods)), mb(after.memory), late.since(early))
 	return nil
 }
 

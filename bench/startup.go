@@ -51,7 +51,7 @@ func startup(ctx context.Context, binary *string, runs int, args []string, out *
 			case <-ctx.Done():
 			}
 			after := s.use()
-			out.add("idle after 15 s", "%s, %.1f %% of a core", mb(after.rssBytes), percentOfCore(before, after, 15*time.Second))
+			out.add("idle after 15 s", "%s, %.1f %% of a core", mb(after.memory), percentOfCore(before, after, 15*time.Second))
 		}
 		fmt.Printf("run %d: context written after %.2f s, `get ns` answered after %.2f s\n", i+1, ready.Seconds(), took.Seconds())
 		s.stop()

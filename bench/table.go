@@ -56,15 +56,18 @@ func (t table) markdown() string {
 	return b.String()
 }
 
-// writeRatios writes one row for each ratio, with its rounds.
+// writeRatios writes one table for each group of ratios, with a row for each.
 func (t table) writeRatios(b *strings.Builder) {
 	ratios := t.ratios()
 	if len(ratios) == 0 {
 		return
 	}
-	b.WriteString("\n## Compared with kube-apiserver, etcd and KWOK\n\nMore than 1 is better for rehearse. Both run in alternation, so the ratios hold on other machines too.\n\n" +
-		"![Ratios of each round](ratios.svg)\n\n| Measurement | Median | Rounds |\n|---|---|---|\n")
-	for _, r := range ratios {
+	b.WriteString("\n## Compared with kube-apiserver, etcd and KWOK\n\nMore than 1 is better for rehearse. Both run in alternation, so the ratios hold on other machines too.\n" +
+		"The controllers are those of kube-controller-manager, and kube-scheduler.\n\n![Ratios of each round](ratios.svg)\n")
+	for n, r := range ratios {
+		if startsGroup(ratios, n) {
+			fmt.Fprintf(b, "\n| %s | Median | Rounds |\n|---|---|---|\n", cell(r.group))
+		}
 		var rounds []string
 		for _, value := range r.rounds {
 			rounds = append(rounds, fmt.Sprintf("%.2f", value))

@@ -23,8 +23,8 @@ var example = table{
 			figures: figures{
 				rows: []figure{{"ready", "389 pods/s"}},
 				ratios: []ratio{
-					{"pods Ready per second", []float64{2.4, 3.1, 2.8}}, {"pods deleted per second", []float64{3.1, 4.4, 4.6}}, {"memory <all & Ready>", []float64{0.4, 0.45, 0.5}},
-					{"CPU without /proc", []float64{math.NaN(), math.NaN(), math.NaN()}},
+					{"Both", "pods Ready per second", []float64{2.4, 3.1, 2.8}}, {"Both", "pods deleted per second", []float64{3.1, 4.4, 4.6}},
+					{"<One & other>", "memory <all & Ready>", []float64{0.4, 0.45, 0.5}}, {"<One & other>", "CPU without /proc", []float64{math.NaN(), math.NaN(), math.NaN()}},
 				},
 			},
 		},
@@ -66,9 +66,9 @@ func TestTableWithoutResults(t *testing.T) {
 func TestPlotIsXML(t *testing.T) {
 	for name, ratios := range map[string][]ratio{
 		"none":        nil,
-		"no rounds":   {{"a", nil}},
-		"no numbers":  {{"<a>", []float64{math.NaN(), math.Inf(1), 0, -1}}},
-		"wide":        {{"a", []float64{0.01, 500}}, {"b & c", []float64{1}}},
+		"no rounds":   {{"", "a", nil}},
+		"no numbers":  {{"", "<a>", []float64{math.NaN(), math.Inf(1), 0, -1}}},
+		"wide":        {{"", "a", []float64{0.01, 500}}, {"b & c", "d", []float64{1}}},
 		"no ordinary": example.ratios(),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestPlotRange(t *testing.T) {
 		{[]float64{4, 0.5}, -1, 2},
 		{[]float64{math.NaN(), 0, math.Inf(1)}, -1, 1},
 	} {
-		if low, high := plotRange([]ratio{{"a", c.values}}); low != c.low || high != c.high {
+		if low, high := plotRange([]ratio{{"", "a", c.values}}); low != c.low || high != c.high {
 			t.Errorf("%v: 2^%d to 2^%d, want 2^%d to 2^%d", c.values, low, high, c.low, c.high)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"k8s.io/component-base/cli"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"sigs.k8s.io/kwok/pkg/config"
 	kwok "sigs.k8s.io/kwok/pkg/kwok/cmd"
 	"sigs.k8s.io/kwok/pkg/log"
@@ -24,9 +26,11 @@ func main() {
 	if len(os.Args) > 1 {
 		switch component, args := os.Args[1], os.Args[2:]; component {
 		case "kube-apiserver":
-			c := apiserver.NewAPIServerCommand()
-			c.SetArgs(args)
-			os.Exit(cli.Run(c))
+			runUpstream(apiserver.NewAPIServerCommand(), args)
+		case "kube-controller-manager":
+			runUpstream(controllermanager.NewControllerManagerCommand(), args)
+		case "kube-scheduler":
+			runUpstream(scheduler.NewSchedulerCommand(), args)
 		case "kwok":
 			exit(runKWOK(ctx, args))
 		case "etcd":
@@ -36,6 +40,12 @@ func main() {
 	root := &cobra.Command{Use: "reference", Short: "Run what rehearse is measured against", SilenceUsage: true}
 	root.AddCommand(upCommand())
 	exit(root.ExecuteContext(ctx))
+}
+
+// runUpstream runs a command of Kubernetes, and ends the process with its exit code.
+func runUpstream(c *cobra.Command, args []string) {
+	c.SetArgs(args)
+	os.Exit(cli.Run(c))
 }
 
 func exit(err error) {

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -32,10 +33,11 @@ import (
 	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
 )
 
-// reference is a cluster of the three components.
+// reference is a cluster of the three components, and with controllers also of kube-controller-manager and kube-scheduler.
 type reference struct {
 	name, kubeconfig string
 	nodes            int
+	controllers      bool
 
 	dir    string
 	failed chan error
@@ -53,6 +55,7 @@ func upCommand() *cobra.Command {
 	c.Flags().StringVar(&r.name, "name", "reference", "name of the context in the kubeconfig")
 	c.Flags().StringVar(&r.kubeconfig, "kubeconfig", "", "file to write when the cluster is ready")
 	c.Flags().IntVar(&r.nodes, "nodes", 3, "nodes to create")
+	c.Flags().BoolVar(&r.controllers, "controllers", false, "also run kube-controller-manager and kube-scheduler, as kwokctl does")
 	if err := c.MarkFlagRequired("kubeconfig"); err != nil {
 		panic(err) // the flag exists
 	}
@@ -68,7 +71,7 @@ func (r *reference) run(ctx context.Context) (err error) {
 	}
 	defer os.RemoveAll(r.dir)
 	defer r.stop()
-	r.failed = make(chan error, 3)
+	r.failed = make(chan error, 5)
 	etcdURL, apiPort, err := freeAddresses()
 	if err != nil {
 		return err
@@ -97,6 +100,14 @@ func (r *reference) run(ctx context.Context) (err error) {
 	}
 	// The lease of a node lasts 40 s, as with `rehearse up`.
 	if err := r.start("kwok", "--config", stages, "--kubeconfig", private, "--manage-all-nodes", "--node-lease-duration-seconds=40", "--cidr=10.128.0.0/9"); err != nil {
+		return err
+	}
+	if r.controllers {
+		if err := r.startControllers(private); err != nil {
+			return err
+		}
+	}
+	if err := createServiceAccount(ctx, client); err != nil {
 		return err
 	}
 	if err := createNodes(ctx, client, r.nodes); err != nil {
@@ -162,7 +173,7 @@ func (r *reference) stop() {
 }
 
 func (r *reference) startAPIServer(etcd string, port int) error {
-	key := filepath.Join(r.dir, "service-accounts.key")
+	key := r.key()
 	if err := writeKey(key); err != nil {
 		return err
 	}
@@ -174,9 +185,31 @@ func (r *reference) startAPIServer(etcd string, port int) error {
 		"--etcd-servers="+etcd, fmt.Sprintf("--secure-port=%d", port), "--bind-address=127.0.0.1", "--cert-dir="+filepath.Join(r.dir, "pki"),
 		"--token-auth-file="+users, "--authorization-mode=RBAC", "--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-signing-key-file="+key, "--service-account-key-file="+key, "--service-cluster-ip-range=10.96.0.0/16",
-		// Without the controllers of kube-controller-manager there are no service accounts.
-		"--disable-admission-plugins=ServiceAccount",
 		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false")
+}
+
+// key is the file of the key that signs the tokens of service accounts.
+func (r *reference) key() string { return filepath.Join(r.dir, "service-accounts.key") }
+
+// startControllers starts kube-controller-manager and kube-scheduler. Neither waits for a lease, serves requests or limits its own
+// ones, which is what `rehearse up` does too.
+func (r *reference) startControllers(kubeconfig string) error {
+	args := []string{"--kubeconfig=" + kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=10000", "--kube-api-burst=20000"}
+	if err := r.start("kube-controller-manager", append(args, "--service-account-private-key-file="+r.key())...); err != nil {
+		return err
+	}
+	return r.start("kube-scheduler", args...)
+}
+
+// createServiceAccount creates the service account that pods of the namespace default get, so that they have the same volume
+// with a token as those of `rehearse up`. kube-controller-manager creates it too, if it runs.
+func createServiceAccount(ctx context.Context, client kubernetes.Interface) error {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Create(ctx, account, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }
 
 // await waits until the API server is ready.

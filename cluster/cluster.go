@@ -112,7 +112,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		c.closeEtcd()
 		close(c.done)
 	})
-	if err := pods.Connect(c.server.RESTConfig("rehearse:pods")); err != nil {
+	if err := connect(pods, backend, c.server); err != nil {
 		c.stop()
 		return nil, err
 	}
@@ -123,6 +123,19 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	go c.watchOver()
 	return c, nil
+}
+
+// connect makes the pod cache read from the store if that is in this process, and otherwise from the server.
+func connect(pods *podcache.Cache, backend apiserver.Backend, server *apiserver.Server) error {
+	memory, ok := backend.(apiserver.Memory)
+	if !ok {
+		return pods.Connect(server.RESTConfig("rehearse:pods"))
+	}
+	stored, err := memory.Pods()
+	if err != nil {
+		return err
+	}
+	return pods.ConnectTo(stored)
 }
 
 // openBackend opens the store, and chooses the directory for the keys: with a data directory, which outlives the process, the

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/value"
+
+	"github.com/rehearse-k8s/rehearse/internal/intern"
 )
 
 // encode prepares an object for storage (which clears its resourceVersion) and returns its bytes
@@ -69,6 +71,7 @@ func (s *objects) decodeNew(data []byte) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	intern.FillTexts(obj)
 	s.worlds.share(obj)
 	return obj, nil
 }

@@ -91,7 +91,7 @@ func (w *watcher) ifSelectedBefore(c *change) (*watch.Event, error) {
 	return w.give(watch.Deleted, obj, shared), nil
 }
 
-// give returns the event. Only the watch cache receives the shared object itself: it copies before
+// give returns the event. Only a watch cache receives the shared object itself: it copies before
 // it modifies. Every other reader encodes the object, and an encoder temporarily writes the kind
 // into it, so these readers receive a shallow copy. An unstructured object consists of maps, which
 // the readers of the cache share, so the cache receives a copy of it as well.

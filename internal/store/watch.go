@@ -45,7 +45,7 @@ func (s *objects) newWatcher(ctx context.Context, key string, opts storage.ListO
 		result:    make(chan watch.Event, resultBuffer),
 		signal:    make(chan struct{}, 1),
 	}
-	// Only the watch cache requests this.
+	// Only the watch cache and readers like it, which modify nothing, request this.
 	w.cache = opts.ProgressNotify
 	// A run's world has no watch cache that would create bookmarks for clients.
 	w.progress = w.cache || w.world.identity != nil && opts.Predicate.AllowWatchBookmarks && s.newFunc != nil

@@ -18,7 +18,7 @@ type watcher struct {
 	world     *World
 	key       string
 	recursive bool
-	cache     bool // whether the reader is the watch cache
+	cache     bool // whether the reader is a watch cache: it modifies no object
 	progress  bool // whether the reader requested bookmarks of the store
 	after     int64
 	selector  selector

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
 	"github.com/rehearse-k8s/rehearse/internal/intern"
@@ -71,8 +72,9 @@ type Worlds struct {
 	directories directories
 	samples     intern.Samples
 
-	mu    sync.RWMutex
-	byRun map[string]*World
+	mu         sync.RWMutex
+	byRun      map[string]*World
+	byResource map[schema.GroupResource]*objects // the first Storage of each
 }
 
 // New returns an empty Worlds.
@@ -82,6 +84,7 @@ func New(o Options) *Worlds {
 		queueLimit: queueLimit,
 		wake:       make(chan struct{}, 1),
 		byRun:      map[string]*World{},
+		byResource: map[schema.GroupResource]*objects{},
 	}
 }
 

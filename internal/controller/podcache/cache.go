@@ -35,6 +35,7 @@ type Cache struct {
 	Pace time.Duration
 
 	reflector *cache.Reflector
+	shared    bool // whether the source's pods share their parts with other readers
 	interner  Interner
 	wanted    chan struct{} // closed by the first reader
 	want      sync.Once
@@ -86,8 +87,32 @@ func (c *Cache) Connect(config *rest.Config) error {
 		},
 		WatchFuncWithContext: pods.Watch,
 	}, client)
-	c.reflector = cache.NewReflectorWithOptions(source, &corev1.Pod{}, store{c}, cache.ReflectorOptions{Name: "shared pod cache"})
+	c.read(source)
 	return nil
+}
+
+// ConnectTo makes an unconnected Cache read from a source in this process, whose pods share their parts with other readers: the Cache modifies only the pods
+// themselves. It is called once, before Run. Its errors are those of New.
+func (c *Cache) ConnectTo(source cache.ListerWatcher) error {
+	if err := requireRevisions(); err != nil {
+		return err
+	}
+	c.shared = true
+	c.read(source)
+	return nil
+}
+
+func (c *Cache) read(source cache.ListerWatcher) {
+	c.reflector = cache.NewReflectorWithOptions(source, &corev1.Pod{}, store{c}, cache.ReflectorOptions{Name: "shared pod cache"})
+}
+
+// prepare drops the managed fields of a new pod and lets it share memory with earlier ones, if its source does not.
+func (c *Cache) prepare(p *corev1.Pod) {
+	if c.shared {
+		p.ManagedFields = nil
+		return
+	}
+	c.interner.Intern(p)
 }
 
 func requireRevisions() error {
@@ -266,7 +291,7 @@ func (c *Cache) sendBookmarks() {
 func (s store) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) {
 		if p, ok := obj.(*corev1.Pod); ok {
-			s.interner.Intern(p)
+			s.prepare(p)
 		}
 		return obj, nil
 	}
@@ -285,7 +310,7 @@ func (s store) Replace(list []any, revision string) error {
 	pods := make(map[string]*corev1.Pod, len(list))
 	for _, obj := range list {
 		p := obj.(*corev1.Pod)
-		s.interner.Intern(p)
+		s.prepare(p)
 		pods[podKey(p)] = p
 	}
 	s.mu.Lock()
@@ -332,7 +357,7 @@ func (s store) apply(p *corev1.Pod, deleted bool) error {
 	if err != nil {
 		return err
 	}
-	s.interner.Intern(p)
+	s.prepare(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := podKey(p)

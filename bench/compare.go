@@ -38,32 +38,31 @@ flags of 'rehearse up', which the reference does not get.`,
 	return cmd
 }
 
-// side is a cluster of a round.
+// side is a cluster of a round: an index of sides.
 type side int
 
 const (
-	oursAll     side = iota // rehearse with all controllers, as 'rehearse up' starts it
-	theirsAll               // the reference with kube-controller-manager and kube-scheduler
-	oursPlain               // rehearse with the parts of the plain reference
-	theirsPlain             // kube-apiserver, etcd and KWOK's controller
-	sides
+	oursAll side = iota
+	theirsAll
+	oursPlain
+	theirsPlain
 )
 
-func (s side) String() string {
-	return [...]string{"rehearse, all controllers", "reference, all controllers", "rehearse, no controllers", "reference, no controllers"}[s]
-}
-
-// ours reports whether a side is rehearse.
-func (s side) ours() bool { return s == oursAll || s == oursPlain }
-
-// args returns the flags of up for a side. The plain sides have the API server, the store, and simulated nodes and pods.
-// serviceaccount-controller creates the service account of the pods, which the reference creates itself.
-func (s side) args() []string {
-	return [...][]string{nil, {"--controllers"}, {"--controllers=stage,serviceaccount-controller"}, nil}[s]
+// sides are the clusters of a round. The plain ones have the API server, the store, and simulated nodes and pods.
+var sides = [...]struct {
+	name string
+	ours bool     // rehearse, otherwise the reference
+	args []string // flags of up
+}{
+	oursAll:   {"rehearse, all controllers", true, nil},
+	theirsAll: {"reference, all controllers", false, []string{"--controllers"}},
+	// serviceaccount-controller creates the service account of the pods, which the reference creates itself.
+	oursPlain:   {"rehearse, no controllers", true, []string{"--controllers=stage,serviceaccount-controller"}},
+	theirsPlain: {"reference, no controllers", false, nil},
 }
 
 // round has the two phases of each side.
-type round [sides][]phaseCost
+type round [len(sides)][]phaseCost
 
 // groups are the pairs of sides whose ratios the command prints.
 var groups = []struct {
@@ -96,31 +95,28 @@ func (c compared) run(ctx context.Context, binary *string) error {
 		return err
 	}
 	var rounds []round
+	defer func() { c.report(rounds) }()
 	for n := range c.rounds {
 		r, err := c.round(ctx, fmt.Sprintf("round %d of %d", n+1, c.rounds), binary)
 		if err != nil {
-			c.report(rounds)
 			return err
 		}
 		rounds = append(rounds, r)
 	}
-	c.report(rounds)
 	return nil
 }
 
 // round measures each side once.
 func (c compared) round(ctx context.Context, name string, binary *string) (r round, err error) {
-	for s := range sides {
-		c.out.add(name, "%s", s)
-		l, program := c.load, binary
-		l.args = s.args()
-		if s.ours() {
-			l.args = append(slices.Clone(c.args), l.args...)
-		} else {
-			program = &c.reference
+	for n, s := range sides {
+		c.out.add(name, "%s", s.name)
+		l, program := c.load, &c.reference
+		l.args = s.args
+		if s.ours {
+			l.args, program = slices.Concat(c.args, s.args), binary
 		}
-		if r[s], err = l.measure(ctx, program); err != nil {
-			return r, fmt.Errorf("%s: %w", s, err)
+		if r[n], err = l.measure(ctx, program); err != nil {
+			return r, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
 	return r, nil

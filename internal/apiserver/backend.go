@@ -84,6 +84,9 @@ func (g memoryGetter) decorate(
 	if err != nil {
 		return nil, nil, err
 	}
+	if c.GroupResource == podResource {
+		g.worlds.Publish(podResource, s)
+	}
 	if !g.watchCache || c.GroupResource.Resource == "events" {
 		return s, func() {}, nil
 	}

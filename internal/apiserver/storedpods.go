@@ -20,14 +20,14 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 )
 
-// storedPods lists and watches all pods where the watch cache does: in the store. Their parts are those of the objects that the store shares
-// with all its readers, so nobody may modify them. Only the object itself and its direct fields belong to the caller.
+// storedPods lists and watches all pods in the store, as the watch cache does. A reader may set the fields of a pod, but not modify what they refer to: the store
+// shares it with all its readers.
 type storedPods struct{ storage.Interface }
 
-// Pods returns the pods of a started server, as a reader in this process sees them without requests: nothing is encoded and decoded, and a pod is in
-// memory once. It returns an error before the server was started.
+// Pods returns a source of the pods of the server that was started last, for a reader in this process. It sends no requests: nothing is encoded and decoded, and
+// the pods share their parts with the stored objects. It returns an error if no server was started.
 func (m Memory) Pods() (cache.ListerWatcher, error) {
-	s := m.Worlds.StorageOf(schema.GroupResource{Resource: "pods"})
+	s := m.Worlds.Published(podResource)
 	if s == nil {
 		return nil, errors.New("read pods from the store: no server has opened it")
 	}
@@ -43,6 +43,8 @@ type podSource struct{ *cache.ListWatch }
 func (podSource) IsWatchListSemanticsUnSupported() bool {
 	return !utilfeature.DefaultFeatureGate.Enabled(features.WatchList)
 }
+
+var podResource = schema.GroupResource{Resource: "pods"}
 
 // podsKey is the directory of pods in the store, without the prefix.
 const podsKey = "/pods/"

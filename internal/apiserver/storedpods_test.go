@@ -62,22 +62,10 @@ var storedPodSpecs = map[string]corev1.PodSpec{
 // TestStoredPods: the shared pod cache that reads from the store has what the API returns, for pods that were there before it, that were created,
 // changed and deleted since, and its readers modify nothing of the store.
 func TestStoredPods(t *testing.T) {
-	worlds := store.New(store.Options{ShareParts: true})
-	backend := apiserver.Memory{Worlds: worlds}
-	if _, err := backend.Pods(); err == nil {
+	if _, err := (apiserver.Memory{Worlds: store.New(store.Options{})}).Pods(); err == nil {
 		t.Error("a backend without a server has pods")
 	}
-	s, err := apiserver.Start(t.Context(), apiserver.Options{
-		Dir: t.TempDir(), Backend: backend, WatchCache: true, Settings: apiserver.Settings{AdmissionPlugins: []string{"-ServiceAccount"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
-	if err := s.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	c := client(t, s)
+	backend, c := startSharing(t)
 	createStoredPods(t, c, "before")
 	source, err := backend.Pods()
 	if err != nil {
@@ -128,7 +116,7 @@ func TestStoredPods(t *testing.T) {
 		seen = p.UID == last.UID
 	}
 	comparePods(t, pods, c)
-	if compared, modified := worlds.Modified(); compared == 0 || len(modified) > 0 {
+	if compared, modified := backend.Worlds.Modified(); compared == 0 || len(modified) > 0 {
 		t.Errorf("of %d objects of the store, readers have modified %v", compared, modified)
 	}
 	before := cachedPod(t, pods, "last")
@@ -149,6 +137,23 @@ func cachedPod(t *testing.T, pods *podcache.Cache, name string) *corev1.Pod {
 		t.Fatalf("pod %s: %v, %v", name, p, err)
 	}
 	return p
+}
+
+// startSharing starts a server whose objects share equal parts, as in a cluster.
+func startSharing(t *testing.T) (apiserver.Memory, kubernetes.Interface) {
+	t.Helper()
+	backend := apiserver.Memory{Worlds: store.New(store.Options{ShareParts: true})}
+	s, err := apiserver.Start(t.Context(), apiserver.Options{
+		Dir: t.TempDir(), Backend: backend, WatchCache: true, Settings: apiserver.Settings{AdmissionPlugins: []string{"-ServiceAccount"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	if err := s.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return backend, client(t, s)
 }
 
 func complete(s corev1.PodSpec) corev1.PodSpec {
@@ -227,18 +232,8 @@ func comparePods(t *testing.T, pods *podcache.Cache, c kubernetes.Interface) {
 
 // TestStoredPodsAreShared: the pods of a list and of a watch have the containers of the store, and so has each later one.
 func TestStoredPodsAreShared(t *testing.T) {
-	backend := apiserver.Memory{Worlds: store.New(store.Options{ShareParts: true})}
-	s, err := apiserver.Start(t.Context(), apiserver.Options{
-		Dir: t.TempDir(), Backend: backend, WatchCache: true, Settings: apiserver.Settings{AdmissionPlugins: []string{"-ServiceAccount"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
-	if err := s.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	createStoredPods(t, client(t, s), "a")
+	backend, c := startSharing(t)
+	createStoredPods(t, c, "a")
 	stored, err := backend.Pods()
 	if err != nil {
 		t.Fatal(err)

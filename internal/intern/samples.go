@@ -23,7 +23,7 @@ type group struct {
 
 // Share lets an object share its equal parts with the object of its type that was last remembered with the same name of a
 // group, for example the UID of the owner. obj is a pointer to a struct that no other goroutine uses yet. Nothing that it refers to may
-// be modified from then on.
+// be modified from then on, and both objects have the texts of their quantities (FillTexts).
 func (s *Samples) Share(name string, obj any) {
 	b, ok := structure(obj)
 	if !ok {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"maps"
 	"reflect"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Equal reports whether two values of the same type of an API object are equal. It reads them only. Equal means that no reader can distinguish them: an empty
@@ -57,19 +55,9 @@ func (p pass) replace(a, b reflect.Value) bool {
 	return true
 }
 
-// cachedText is the field in which a quantity keeps the text from which it was read ("1500m" and "1.500" are equal otherwise), or caches it. Another goroutine may
-// set it in a quantity that has an address.
-const cachedText = "s"
-
-var quantityType = reflect.TypeFor[resource.Quantity]()
-
 func (p pass) structs(a, b reflect.Value) bool {
 	equal := true
-	t := b.Type()
-	for n := range t.NumField() {
-		if p.replaces && a.CanAddr() && t == quantityType && t.Field(n).Name == cachedText {
-			continue
-		}
+	for n := range b.NumField() {
 		if !p.equal(a.Field(n), b.Field(n)) {
 			if equal = false; !p.replaces {
 				break

@@ -183,10 +183,15 @@ func TestShareKeepsTextOfQuantities(t *testing.T) {
 	for _, text := range []string{"1.500", "1500m", "1.500"} {
 		p := running("1")
 		p.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse(text)
+		p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr.To(resource.MustParse(text))}}}}
 		p = decoded(p)
+		FillTexts(p)
 		add(&s, "rs", p)
 		if q := p.Spec.Containers[0].Resources.Requests["cpu"]; q.String() != text {
 			t.Errorf("%s is read as %s", text, q.String())
+		}
+		if q := p.Spec.Volumes[0].EmptyDir.SizeLimit; q.String() != text {
+			t.Errorf("with an address, %s is read as %s", text, q)
 		}
 		pods = append(pods, p)
 	}

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+var quantityType = reflect.TypeFor[resource.Quantity]()
+
 // FillTexts makes an object safe for concurrent readers: a quantity that has an address, such as the size limit of an emptyDir volume, keeps its text at the
 // first call of String, which an encoder calls too. FillTexts makes these calls. Quantities of maps, such as requests and limits, have no address.
 func FillTexts(obj runtime.Object) {
@@ -17,17 +19,13 @@ func FillTexts(obj runtime.Object) {
 }
 
 func fillTexts(v reflect.Value) {
-	t := v.Type()
-	if !hasTexts(t) {
-		return
-	}
 	switch v.Kind() {
 	case reflect.Struct:
-		if t == quantityType {
+		if v.Type() == quantityType {
 			_ = v.Addr().Interface().(*resource.Quantity).String()
 			return
 		}
-		for _, n := range fieldsWithTexts(t) {
+		for _, n := range fieldsWithTexts(v.Type()) {
 			fillTexts(v.Field(n))
 		}
 	case reflect.Pointer:
@@ -58,19 +56,8 @@ func fieldsWithTexts(t reflect.Type) []int {
 	return known.([]int)
 }
 
-// hasTexts reports whether there may be a quantity with an address in a value of a type.
-func hasTexts(t reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Struct:
-		return t == quantityType || len(fieldsWithTexts(t)) > 0
-	case reflect.Pointer, reflect.Slice, reflect.Array:
-		return hasTexts(t.Elem())
-	default:
-		return false
-	}
-}
-
-// holdsQuantity is hasTexts for types that may contain themselves, such as the schema of a custom resource.
+// holdsQuantity reports whether there may be a quantity with an address in a value of a type. visited are the struct types that the search has begun with: a
+// type may contain itself, such as the schema of a custom resource.
 func holdsQuantity(t reflect.Type, visited map[reflect.Type]bool) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array:

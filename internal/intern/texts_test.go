@@ -57,7 +57,8 @@ func TestFillTexts(t *testing.T) {
 	}
 }
 
-func text(v reflect.Value) string { return v.Elem().FieldByName(cachedText).String() }
+// text returns the text that a quantity keeps.
+func text(v reflect.Value) string { return v.Elem().FieldByName("s").String() }
 
 // countTexts visits everything with an address, without what FillTexts knows about types.
 func countTexts(v reflect.Value, filled, empty *int) {

@@ -78,22 +78,22 @@ func (ws *Worlds) newObjects(c Config) (*objects, error) {
 		s.goType = reflect.TypeOf(c.NewFunc())
 	}
 	ws.directories.note(s.resource, s.directory())
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	if _, ok := ws.byResource[c.GroupResource]; !ok {
-		ws.byResource[c.GroupResource] = s
-	}
 	return s, nil
 }
 
-// StorageOf returns the first Storage of a resource, or nil. Its readers share the objects with the other readers of that Storage, such as a watch cache.
-func (ws *Worlds) StorageOf(resource schema.GroupResource) storage.Interface {
+// Publish makes a Storage the one that Published returns for a resource.
+func (ws *Worlds) Publish(resource schema.GroupResource, s storage.Interface) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.published[resource] = s
+}
+
+// Published returns the Storage that was last published for a resource, or nil. Its readers share objects with the other readers of that Storage, such as a
+// watch cache; two Storages would decode each object for each other again.
+func (ws *Worlds) Published(resource schema.GroupResource) storage.Interface {
 	ws.mu.RLock()
 	defer ws.mu.RUnlock()
-	if s, ok := ws.byResource[resource]; ok {
-		return s
-	}
-	return nil
+	return ws.published[resource]
 }
 
 func (s *objects) world(ctx context.Context) *World { return s.worlds.World(RunFrom(ctx)) }

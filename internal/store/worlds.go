@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/utils/clock"
 
 	"github.com/rehearse-k8s/rehearse/internal/intern"
@@ -72,9 +73,9 @@ type Worlds struct {
 	directories directories
 	samples     intern.Samples
 
-	mu         sync.RWMutex
-	byRun      map[string]*World
-	byResource map[schema.GroupResource]*objects // the first Storage of each
+	mu        sync.RWMutex
+	byRun     map[string]*World
+	published map[schema.GroupResource]storage.Interface
 }
 
 // New returns an empty Worlds.
@@ -84,7 +85,7 @@ func New(o Options) *Worlds {
 		queueLimit: queueLimit,
 		wake:       make(chan struct{}, 1),
 		byRun:      map[string]*World{},
-		byResource: map[schema.GroupResource]*objects{},
+		published:  map[schema.GroupResource]storage.Interface{},
 	}
 }
 

@@ -1,6 +1,7 @@
 // Package podcache watches the pods of a cluster once for all informers of one process: a pod is
 // received and kept in memory once, and each reader gets a pointer to the same object. It reads from
-// the API, or from a source in the same process, whose parts it neither copies nor modifies.
+// the API, or from a source in the same process: of the pods of that source, it neither copies nor
+// modifies any part.
 //
 // A reader is an ordinary client-go informer whose client comes from Cache.Client. It observes what
 // it would observe from the API: the pods that exist, then each change in order. If the cache misses

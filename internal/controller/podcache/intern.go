@@ -14,12 +14,11 @@ import (
 type Interner struct{ samples intern.Samples }
 
 // Intern drops the managed fields of p and lets p share memory with earlier pods. It also makes p safe for
-// concurrent readers: a quantity caches its text on the first call of String, so Intern calls Size, which
-// formats all of them, before a reader gets p.
+// concurrent readers (intern.FillTexts).
 //
 // client-go transforms an object of a list twice. A pod without managed fields counts as interned: it is not modified.
 func (s *Interner) Intern(p *corev1.Pod) {
-	_ = p.Size() // modifies nothing the second time
+	intern.FillTexts(p) // modifies nothing the second time
 	if p.ManagedFields == nil {
 		return
 	}

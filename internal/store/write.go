@@ -69,8 +69,7 @@ type state struct {
 	rev     int64          // 0: the key does not exist
 	data    []byte         // before the transformer
 	stale   bool           // the transformer requires the value to be written again
-	current bool           // whether it was just read, and not suggested by the caller
-	version *version       // nil if suggested or absent
+	version *version       // nil if absent
 }
 
 // reader reads the current state for one call of an update or a delete.
@@ -82,12 +81,6 @@ type reader struct {
 	unread         bool // whether the object must not be decoded
 }
 
-// now reads the key's current state.
-func (r reader) now(ctx context.Context) (*state, error) {
-	v, _ := r.objects.world(ctx).live(r.key)
-	return r.of(ctx, v)
-}
-
 // of returns the state of a version; nil means that the key does not exist.
 func (r reader) of(ctx context.Context, v *version) (*state, error) {
 	if v == nil {
@@ -95,16 +88,16 @@ func (r reader) of(ctx context.Context, v *version) (*state, error) {
 			return nil, storage.NewKeyNotFoundError(r.key, 0)
 		}
 		obj := newLike(r.like)
-		return &state{obj: obj, current: true}, runtime.SetZeroValue(obj)
+		return &state{obj: obj}, runtime.SetZeroValue(obj)
 	}
 	if r.unread {
-		return &state{rev: v.rev, current: true, stale: true, version: v}, nil
+		return &state{rev: v.rev, stale: true, version: v}, nil
 	}
 	data, stale, err := r.objects.plain(ctx, r.key, v)
 	if err != nil {
 		return nil, err
 	}
-	st := &state{obj: newLike(r.like), rev: v.rev, data: data, stale: stale, current: true, version: v}
+	st := &state{obj: newLike(r.like), rev: v.rev, data: data, stale: stale, version: v}
 	return st, r.objects.answer(ctx, r.key, v, data, st.obj)
 }
 
@@ -116,50 +109,21 @@ func newLike(obj runtime.Object) runtime.Object {
 	return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(runtime.Object)
 }
 
-// suggested returns the state of the object that the caller suggests. If the object is at the key's
-// revision, the stored bytes are used and the state counts as current. With a transformer it does
-// not: only a read shows whether the transformer requires the value to be written again.
-func (r reader) suggested(ctx context.Context, obj runtime.Object) (*state, error) {
-	rv, err := r.objects.versioner.ObjectResourceVersion(obj)
-	if err != nil {
-		return nil, fmt.Errorf("store: suggested object has no resourceVersion: %w", err)
-	}
-	st := &state{obj: obj, rev: int64(rv)}
-	v, _ := r.objects.world(ctx).live(r.key)
-	if r.objects.transformer == nil && !r.unread && revisionOf(v) == st.rev && v != nil {
-		st.data, st.version, st.current = v.value, v, true
-		return st, nil
-	}
-	if st.data, err = r.objects.encode(obj); err != nil {
-		return nil, err
-	}
-	setRevision(obj, st.rev)
-	return st, nil
-}
-
-// start returns the first state: that of the suggestion if there is one.
+// start returns the state to try first. The watch cache suggests its object, which saves a copy if it is at the key's revision. Otherwise it is
+// ignored, unlike in etcd3's store, where a read is a request: here a read costs less than an update or a delete that conflicts and is tried again.
+// With a transformer, only a read shows whether the value must be written again.
 func (r reader) start(ctx context.Context, suggestion runtime.Object) (*state, error) {
-	if suggestion != nil {
-		return r.suggested(ctx, suggestion)
+	v, _ := r.objects.world(ctx).live(r.key)
+	if suggestion != nil && v != nil && r.objects.transformer == nil && !r.unread {
+		rv, err := r.objects.versioner.ObjectResourceVersion(suggestion)
+		if err != nil {
+			return nil, fmt.Errorf("store: suggested object has no resourceVersion: %w", err)
+		}
+		if int64(rv) == v.rev {
+			return &state{obj: suggestion, rev: v.rev, data: v.value, version: v}, nil
+		}
 	}
-	return r.now(ctx)
-}
-
-// after decides what follows when a caller's check or update failed with err on st. If st was only
-// suggested and the key has changed since, the call is retried on the current state; otherwise the
-// error is final.
-func (r reader) after(ctx context.Context, st *state, err error) (*state, error) {
-	if st.current {
-		return nil, err
-	}
-	fresh, readErr := r.now(ctx)
-	if readErr != nil {
-		return nil, readErr
-	}
-	if fresh.rev == st.rev {
-		return nil, err
-	}
-	return fresh, nil
+	return r.of(ctx, v)
 }
 
 // GuaranteedUpdate implements storage.Interface. tryUpdate receives its own object. As in etcd3, a
@@ -205,14 +169,11 @@ type update struct {
 // once tries the update on st. It returns the state to try next, or nil if the call is done.
 func (u *update) once(ctx context.Context, st *state) (*state, error) {
 	if err := u.preconditions.Check(u.key, st.obj); err != nil {
-		if st.current {
-			return nil, err
-		}
-		return u.now(ctx)
+		return nil, err
 	}
 	ret, ttl, err := u.try(st.obj, storage.ResponseMeta{ResourceVersion: uint64(st.rev)})
 	if err != nil {
-		return u.after(ctx, st, err)
+		return nil, err
 	}
 	changed := u.objects.world(ctx).stamp(u.key, st.rev, ret)
 	data, err := u.objects.encode(ret)
@@ -221,17 +182,7 @@ func (u *update) once(ctx context.Context, st *state) (*state, error) {
 	}
 	data = changed.in(data)
 	if !st.stale && bytes.Equal(data, st.data) {
-		if !st.current {
-			if st, err = u.now(ctx); err != nil {
-				return nil, err
-			}
-			if !bytes.Equal(data, st.data) {
-				return st, nil
-			}
-		}
-		if !st.stale {
-			return nil, u.objects.answer(ctx, u.key, st.version, st.data, u.out)
-		}
+		return nil, u.objects.answer(ctx, u.key, st.version, st.data, u.out)
 	}
 	return u.write(ctx, st, data, ttl)
 }
@@ -301,7 +252,7 @@ func (d *deletion) once(ctx context.Context, st *state) (*state, error) {
 		err = d.validate(ctx, st.obj)
 	}
 	if err != nil {
-		return d.after(ctx, st, err)
+		return nil, err
 	}
 	before, rev, ok := d.objects.world(ctx).write(d.key, st.rev, nil, 0)
 	if !ok {

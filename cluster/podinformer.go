@@ -9,30 +9,52 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
-	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/informers/core"
+	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 )
 
-// shareListener makes the informer of pods of a factory a podInformer. It is called before anything else asks the factory for pods: a factory has one informer
-// per type, the first.
-func shareListener(f informers.SharedInformerFactory) {
-	f.InformerFor(&corev1.Pod{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
-		return &podInformer{SharedIndexInformer: coreinformers.NewPodInformer(client, metav1.NamespaceAll, resync, indexers)}
+// podFactory is a factory whose informer of pods is a podInformer.
+type podFactory struct {
+	informers.SharedInformerFactory
+}
+
+// InformerFor implements informers.SharedInformerFactory.
+func (f podFactory) InformerFor(obj runtime.Object, newInformer internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	if _, ok := obj.(*corev1.Pod); !ok {
+		return f.SharedInformerFactory.InformerFor(obj, newInformer)
+	}
+	return f.SharedInformerFactory.InformerFor(obj, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+		return &podInformer{SharedIndexInformer: newInformer(client, resync)}
 	})
 }
 
+// Core implements informers.SharedInformerFactory.
+func (f podFactory) Core() core.Interface { return core.New(f, metav1.NamespaceAll, nil) }
+
+// ForResource implements informers.SharedInformerFactory. The informer of pods is created before upstream's factory looks for one.
+func (f podFactory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
+	if resource == corev1.SchemeGroupVersion.WithResource("pods") {
+		f.Core().V1().Pods().Informer()
+	}
+	return f.SharedInformerFactory.ForResource(resource)
+}
+
 // podInformer is an informer that calls the handlers that were added before it started one after the other, in one goroutine. client-go has two goroutines for
-// each handler, and passes each event through both. kube-controller-manager adds about 18 handlers of pods, most of which only put a key into a queue, and passing the events
-// to them needed more CPU than they do.
+// each handler, and passes each event through both. Most handlers of pods of kube-controller-manager only put a key into a queue, and passing the events to them needed
+// more CPU than they do.
 //
-// A slow handler delays the others. Handlers with a resync period of their own, and those that are added later, have their own goroutines, as in client-go.
+// A slow handler delays the others, and one that panics also withholds the event from those after it, if the process continues. These handlers have goroutines of
+// their own, as in client-go: those with a resync period of their own, those that are added after the start, and those of deletes only, because that of the Deployment
+// controller lists ReplicaSets from the API if a pod of a Deployment with the strategy Recreate was deleted.
 type podInformer struct {
 	cache.SharedIndexInformer
 
-	mu      sync.Mutex // of started, and of changes of together
+	mu      sync.Mutex // guards started, shared and writes of together
 	started bool
 	shared  cache.ResourceEventHandlerRegistration // nil before the first handler
 	// together are the handlers of the shared registration.
@@ -54,7 +76,7 @@ func (i *podInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.Resou
 func (i *podInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, o cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.started || o.ResyncPeriod != nil {
+	if i.started || o.ResyncPeriod != nil || deletesOnly(h) {
 		return i.SharedIndexInformer.AddEventHandlerWithOptions(h, o)
 	}
 	if i.shared == nil {
@@ -68,6 +90,11 @@ func (i *podInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, o
 	all := append(slices.Clone(i.handlers()), added)
 	i.together.Store(&all)
 	return added, nil
+}
+
+func deletesOnly(h cache.ResourceEventHandler) bool {
+	f, ok := h.(cache.ResourceEventHandlerFuncs)
+	return ok && f.AddFunc == nil && f.UpdateFunc == nil
 }
 
 // RemoveEventHandler implements cache.SharedInformer.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	fcache "k8s.io/client-go/tools/cache/testing"
 	"k8s.io/utils/ptr"
@@ -108,7 +109,7 @@ func podText(obj any) string {
 	return p.Name + "/" + p.Spec.Containers[0].Image
 }
 
-// BenchmarkPodHandlers measures one event of a pod for 18 handlers, as many as kube-controller-manager has, with client-go's informer and with ours.
+// BenchmarkPodHandlers measures one event of a pod for 13 handlers, as many as a podInformer of kube-controller-manager has, with client-go's informer and with ours.
 func BenchmarkPodHandlers(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -123,7 +124,7 @@ func BenchmarkPodHandlers(b *testing.B) {
 			source := fcache.NewFakeControllerSource()
 			defer source.Shutdown()
 			i := c.of(cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, cache.Indexers{}))
-			const handlers = 18
+			const handlers = 13
 			observed := make(chan struct{}, handlers)
 			for range handlers {
 				if _, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { observed <- struct{}{} }, UpdateFunc: func(any, any) { observed <- struct{}{} }}); err != nil {
@@ -145,11 +146,56 @@ func BenchmarkPodHandlers(b *testing.B) {
 	}
 }
 
-// TestShareListener checks that the controllers get a podInformer from their factory.
-func TestShareListener(t *testing.T) {
-	f := informers.NewSharedInformerFactory(nil, 0)
-	shareListener(f)
-	if i, ok := f.Core().V1().Pods().Informer().(*podInformer); !ok {
-		t.Errorf("the factory has an informer of type %T", i)
+// TestPodFactory checks that all readers of a factory get one podInformer, and that none exists if there is no reader.
+func TestPodFactory(t *testing.T) {
+	for name, first := range map[string]func(informers.SharedInformerFactory) cache.SharedIndexInformer{
+		"typed": func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
+			return f.Core().V1().Pods().Informer()
+		},
+		"by resource": func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
+			i, err := f.ForResource(corev1.SchemeGroupVersion.WithResource("pods"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return i.Informer()
+		},
+	} {
+		f := podFactory{informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
+		f.Core().V1().Nodes().Informer()
+		f.Start(t.Context().Done())
+		if started := f.WaitForCacheSync(t.Context().Done()); len(started) != 1 {
+			t.Errorf("%s: started %v, expected nodes only", name, started)
+		}
+		i := first(f)
+		if _, ok := i.(*podInformer); !ok || i != f.Core().V1().Pods().Informer() {
+			t.Errorf("%s: the factory has an informer of type %T, and another of pods", name, i)
+		}
 	}
+}
+
+// TestSlowDeletes checks that a handler of deletes only, which sends a request in kube-controller-manager, delays no other.
+func TestSlowDeletes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := fcache.NewFakeControllerSource()
+		defer source.Shutdown()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer synctest.Wait()
+		defer cancel()
+		o := newObserved(source)
+		o.informer = &podInformer{SharedIndexInformer: o.informer}
+		answer := make(chan struct{})
+		if _, err := o.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { <-answer }}); err != nil {
+			t.Fatal(err)
+		}
+		o.add(t, "other", cache.HandlerOptions{})
+		go o.informer.RunWithContext(ctx)
+		synctest.Wait()
+		source.Add(testPod("a", ""))
+		source.Delete(testPod("a", ""))
+		synctest.Wait()
+		if got := *o.events["other"]; len(got) != 2 {
+			t.Errorf("the other handler observed %q while one waited, expected an add and a delete", got)
+		}
+		close(answer)
+	})
 }

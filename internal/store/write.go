@@ -109,9 +109,9 @@ func newLike(obj runtime.Object) runtime.Object {
 	return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(runtime.Object)
 }
 
-// start returns the state to try first. The watch cache suggests its object, which saves a copy if it is at the key's revision. Otherwise it is
-// ignored, unlike in etcd3's store, where a read is a request: here a read costs less than an update or a delete that conflicts and is tried again.
-// With a transformer, only a read shows whether the value must be written again.
+// start returns the state to try first. The watch cache suggests its object, which saves a copy if it is at the key's revision. Otherwise start
+// ignores it, unlike etcd3's store, in which a read is a request: here a read costs less than an update or a delete that conflicts and is tried
+// again. With a transformer, only a read shows whether the value must be written again.
 func (r reader) start(ctx context.Context, suggestion runtime.Object) (*state, error) {
 	v, _ := r.objects.world(ctx).live(r.key)
 	if suggestion != nil && v != nil && r.objects.transformer == nil && !r.unread {

@@ -31,7 +31,7 @@ type watcher struct {
 	mu    sync.Mutex
 	queue []watch.Event
 	ended bool // no event follows those in queue
-	idle  bool // run waits, and has sent all events that were in queue
+	idle  bool // run waits and has sent all events that were in queue, so enqueue may send directly
 }
 
 func newWatcher(c *Cache, keep func(*corev1.Pod) bool) *watcher {
@@ -71,8 +71,7 @@ func (w *watcher) send(c change) {
 	}
 }
 
-// enqueue sends an event to the reader itself if no earlier one waits in queue, and otherwise lets run send it: a change to another goroutine costs more than an
-// event.
+// enqueue sends an event directly if run has no earlier event to send; otherwise run sends it. A switch to another goroutine costs more than the event.
 func (w *watcher) enqueue(e watch.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

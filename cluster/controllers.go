@@ -132,9 +132,6 @@ func controllerContext(ctx context.Context, config *rest.Config, pods *podcache.
 	minimum := settings.ComponentConfig.Generic.MinResyncPeriod.Duration
 	resync := func() time.Duration { return time.Duration(float64(minimum) * (1 + rand.Float64())) }
 	typed := informers.NewSharedInformerFactoryWithOptions(pods.Client(client, "", nil), resync(), informers.WithTransform(reconcile.DropManagedFields))
-	if pods != nil {
-		typed = podFactory{typed}
-	}
 	untyped := metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, resync(), metadatainformer.WithTransform(reconcile.DropManagedFields))
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient))
 	go wait.Until(mapper.Reset, 30*time.Second, ctx.Done())

@@ -305,31 +305,6 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestOrder checks that a reader that falls behind and catches up again, at any time, observes each change once and in order.
-func TestOrder(t *testing.T) {
-	s := listed(t, 5)
-	reader, err := s.watch(t.Context(), everyPod, metav1.ListOptions{ResourceVersion: "5"})
-	must(t, err)
-	random := rand.New(rand.NewPCG(1, 1))
-	const changes = 100_000
-	for written, observed := 5, 5; observed < 5+changes; {
-		// About as many changes wait as the reader finds without another goroutine. Now and then it reads all of them.
-		for ; written < min(observed+ready-2+random.IntN(6), 5+changes); written++ {
-			must(t, s.Update(testPod("a", written+1, corev1.PodRunning)))
-		}
-		reads := random.IntN(8)
-		if random.IntN(50) == 0 {
-			reads = written - observed
-		}
-		for range min(reads, written-observed) {
-			observed++
-			if got := (<-reader.ResultChan()).Object.(*corev1.Pod).ResourceVersion; got != strconv.Itoa(observed) {
-				t.Fatalf("change %s, want %d", got, observed)
-			}
-		}
-	}
-}
-
 // TestResume checks that a reader can start after each revision whose later changes the cache still has, and
 // observes all of them.
 func TestResume(t *testing.T) {

@@ -14,9 +14,6 @@ import (
 // readers have too.
 const maxUnread = 100_000
 
-// ready is how many events can wait where the reader finds them without another goroutine.
-const ready = 100
-
 // watcher is the watch of one reader. It implements watch.Interface.
 type watcher struct {
 	cache  *Cache
@@ -25,21 +22,16 @@ type watcher struct {
 	stop   chan struct{}
 	once   sync.Once
 	wake   chan struct{} // queue or ended has changed
-	unread atomic.Int64  // events that run has not sent yet
-	limit  int64         // of unread and the events in result: maxUnread plus the initial events
+	unread atomic.Int64
+	limit  int64 // of unread: maxUnread plus the initial events
 
 	mu    sync.Mutex
 	queue []watch.Event
 	ended bool // no event follows those in queue
-	idle  bool // run waits and has sent all events that were in queue, so enqueue may send directly
 }
 
 func newWatcher(c *Cache, keep func(*corev1.Pod) bool) *watcher {
-	size := ready
-	if c.Pace > 0 {
-		size = 0 // a pause is between two events that the reader receives
-	}
-	return &watcher{cache: c, keep: keep, result: make(chan watch.Event, size), stop: make(chan struct{}), wake: make(chan struct{}, 1)}
+	return &watcher{cache: c, keep: keep, result: make(chan watch.Event), stop: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
 // start delivers events until ctx ends.
@@ -52,9 +44,6 @@ func (w *watcher) start(ctx context.Context) {
 		defer w.cache.removeReader(w)
 		defer unhook()
 		w.run()
-		w.mu.Lock()
-		w.ended = true
-		w.mu.Unlock()
 	}()
 }
 
@@ -71,26 +60,16 @@ func (w *watcher) send(c change) {
 	}
 }
 
-// enqueue sends an event directly if run has no earlier event to send; otherwise run sends it. A switch to another goroutine costs more than the event.
 func (w *watcher) enqueue(e watch.Event) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.ended {
-		return
-	}
-	if w.idle {
-		select {
-		case w.result <- e:
-			return
-		default:
-			w.idle = false
+	if !w.ended {
+		if w.unread.Add(1) > w.limit {
+			w.ended = true // the reader resumes after the last event it received, or lists again
+		} else {
+			w.queue = append(w.queue, e)
 		}
 	}
-	if w.unread.Add(1)+int64(len(w.result)) > w.limit {
-		w.ended = true // the reader resumes after the last event it received, or lists again
-	} else {
-		w.queue = append(w.queue, e)
-	}
+	w.mu.Unlock()
 	w.notify()
 }
 
@@ -141,7 +120,6 @@ func (w *watcher) run() {
 		w.mu.Lock()
 		batch, ended := w.queue, w.ended
 		w.queue = nil
-		w.idle = len(batch) == 0 && !ended && w.cache.Pace == 0
 		w.mu.Unlock()
 		for i, e := range batch {
 			if consecutive && !w.pause() {

@@ -55,9 +55,11 @@ func (f *figures) ratio(r ratio) {
 	}
 }
 
-// median is the middle round, or the mean of the two middle ones; 0 without rounds.
-func (r ratio) median() float64 {
-	sorted := slices.Sorted(slices.Values(r.rounds))
+func (r ratio) median() float64 { return median(r.rounds) }
+
+// median returns the middle value, or the mean of the two middle ones; 0 without values.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
 	if len(sorted) == 0 {
 		return 0
 	}

@@ -18,7 +18,7 @@ func main() {
 	var binary string
 	root.PersistentFlags().StringVar(&binary, "binary", "", "a rehearse binary to measure; empty: build one from this tree")
 	root.AddCommand(measurements(&binary, nil)...)
-	root.AddCommand(allCommand(&binary), bareClusterCommand(), bareEngineCommand())
+	root.AddCommand(allCommand(&binary), buildsCommand(), bareClusterCommand(), bareEngineCommand())
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
 		fmt.Printf("machine: %d cores, %s/%s, %s\n", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 		return nil

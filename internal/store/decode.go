@@ -25,10 +25,10 @@ func (s *objects) encode(obj runtime.Object) ([]byte, error) {
 	return runtime.Encode(s.codec, obj)
 }
 
-// newVersion creates the version for data. Without a transformer it decodes the object here, before
-// the write, so that bytes that cannot be decoded are rejected and no reader has to decode them
+// newVersion creates the version for data, which replaces an earlier version; nil if the key is new. Without a transformer it decodes the
+// object here, before the write, so that bytes that cannot be decoded are rejected and no reader has to decode them
 // again.
-func (s *objects) newVersion(ctx context.Context, key string, data []byte) (*version, error) {
+func (s *objects) newVersion(ctx context.Context, key string, earlier *version, data []byte) (*version, error) {
 	if s.transformer != nil {
 		stored, err := s.transformer.TransformToStorage(ctx, data, value.DefaultContext(key))
 		if err != nil {
@@ -38,7 +38,7 @@ func (s *objects) newVersion(ctx context.Context, key string, data []byte) (*ver
 	}
 	// Clip the encoder's buffer: the version may be kept for long.
 	v := &version{value: append(make([]byte, 0, len(data)), data...)}
-	obj, err := s.decodeNew(v.value)
+	obj, err := s.decodeAfter(earlier, v.value)
 	if err != nil {
 		return nil, err
 	}

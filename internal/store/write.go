@@ -30,7 +30,7 @@ func (s *objects) Create(ctx context.Context, key string, obj, out runtime.Objec
 		return err
 	}
 	data = changed.in(data)
-	v, err := s.newVersion(ctx, key, data)
+	v, err := s.newVersion(ctx, key, nil, data)
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (u *update) once(ctx context.Context, st *state) (*state, error) {
 
 // write commits data over st. After a conflict it returns the state that was written instead.
 func (u *update) write(ctx context.Context, st *state, data []byte, ttl *uint64) (*state, error) {
-	v, err := u.objects.newVersion(ctx, u.key, data)
+	v, err := u.objects.newVersion(ctx, u.key, st.version, data)
 	if err != nil {
 		return nil, err
 	}

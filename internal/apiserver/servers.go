@@ -19,7 +19,7 @@ import (
 
 // newServers creates upstream's three servers, in the order of app.CreateServerChain of kube-apiserver: the server of custom
 // resources, the main server, which passes on what it does not serve to the first, and the aggregator, at which requests
-// enter. It replaces that function only because the main server gets our typeConverter, for which upstream has no option.
+// enter. It replaces that function because the main server gets our typeConverter and openAPI, for which upstream has no option.
 // It is a variable for the test that compares both.
 var newServers = func(config app.CompletedConfig) (*aggregatorapiserver.APIAggregator, error) {
 	notFound := notfoundhandler.New(config.KubeAPIs.ControlPlane.Generic.Serializer, genericfilters.NoMuxAndDiscoveryIncompleteKey)
@@ -37,6 +37,7 @@ var newServers = func(config app.CompletedConfig) (*aggregatorapiserver.APIAggre
 
 // newMainServer creates the server of the built-in resources, as controlplane.CompletedConfig.New does.
 func newMainServer(c controlplane.CompletedConfig, next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
+	c.ControlPlane.Generic.SkipOpenAPIInstallation = true // see openAPI
 	plane, err := c.ControlPlane.New(controlplaneapiserver.KubeAPIServer, next)
 	if err != nil {
 		return nil, err
@@ -60,6 +61,7 @@ func newMainServer(c controlplane.CompletedConfig, next genericapiserver.Delegat
 	if err := installed.reinstall(server, c.ControlPlane.Generic.Config); err != nil {
 		return nil, err
 	}
+	newOpenAPI(server.Handler.GoRestfulContainer, c.ControlPlane.Generic.OpenAPIConfig, c.ControlPlane.Generic.OpenAPIV3Config).install(server.Handler.NonGoRestfulMux)
 	_, port, err := c.ControlPlane.Generic.SecureServing.HostPort()
 	if err != nil {
 		return nil, fmt.Errorf("the port of the Service kubernetes: %w", err)

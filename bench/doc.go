@@ -20,7 +20,7 @@
 //	go run ./bench pods --bare        # the lower bound for Ready: only the API and the writes
 //	go run ./bench pods --scheduler   # placed by the real scheduler
 //	go run ./bench compare            # the same, alternating with kube-apiserver, etcd and KWOK: prints ratios
-//	go run ./bench builds OLD NEW     # the same load on two builds in alternation, each round with new copies of the files
+//	go run ./bench builds OLD NEW     # the same load on two builds in turn, in many short rounds
 //	go run ./bench hold --pods 100000 # idle memory and CPU
 //	go run ./bench sizing             # the constants of the formula in docs/reference/sizing.md
 //	go run ./bench watches            # 1,000 watches of 10,000 pods, a watch-list of 100,000 objects: events and ends

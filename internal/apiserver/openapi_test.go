@@ -74,7 +74,7 @@ func TestOpenAPI(t *testing.T) {
 }
 
 // TestOpenAPICaching: a client may keep a document that it requested with the hash of the list, or with that of the content, to which a request with
-// another hash is redirected. What is not served is not found, and nobody keeps an error.
+// another hash is redirected. What is not served is not found, and a client does not keep an error.
 func TestOpenAPICaching(t *testing.T) {
 	paths, _ := twoVersions()
 	var list handler3.OpenAPIV3Discovery

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,14 +79,21 @@ func (b builds) once(ctx context.Context, start int, measured [][][]phaseCost) e
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	copies := make([]string, len(b.files))
+	for n, file := range b.files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		copies[n] = filepath.Join(dir, fmt.Sprint("rehearse", n))
+		if err := os.WriteFile(copies[n], content, 0o755); err != nil {
+			return err
+		}
+	}
 	servers, clients := make([]*server, len(b.files)), make([]kubernetes.Interface, len(b.files))
 	for n := range b.files {
 		n = (n + start) % len(b.files)
-		binary := filepath.Join(dir, fmt.Sprint("rehearse", n))
-		if err := copyFile(binary, b.files[n]); err != nil {
-			return err
-		}
-		if servers[n], clients[n], err = b.connect(ctx, &binary); err != nil {
+		if servers[n], clients[n], err = b.connect(ctx, &copies[n]); err != nil {
 			return fmt.Errorf("%s: %w", b.files[n], err)
 		}
 		defer servers[n].stop()
@@ -96,7 +102,7 @@ func (b builds) once(ctx context.Context, start int, measured [][][]phaseCost) e
 		for n := range b.files {
 			n = (n + round) % len(b.files)
 			fmt.Println(b.files[n])
-			phases, err := b.round(ctx, clients[n], servers[n])
+			phases, err := b.lifecycle(ctx, clients[n], servers[n])
 			if err != nil {
 				return fmt.Errorf("%s: %w", b.files[n], err)
 			}
@@ -104,31 +110,6 @@ func (b builds) once(ctx context.Context, start int, measured [][][]phaseCost) e
 		}
 	}
 	return nil
-}
-
-// round is lifecycle with a watch of its own, which ends with it.
-func (b builds) round(ctx context.Context, client kubernetes.Interface, s *server) ([]phaseCost, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	return b.lifecycle(ctx, client, s)
-}
-
-// copyFile writes an executable copy of a file.
-func copyFile(to, from string) (err error) {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
-	if err != nil {
-		return err
-	}
-	if _, err = io.Copy(out, in); err != nil {
-		_ = out.Close()
-		return err
-	}
-	return out.Close()
 }
 
 // buildsTable compares each build with the first, in the rounds that all of them have. measured has the phases of each round of each build.
@@ -141,22 +122,13 @@ func buildsTable(files []string, measured [][][]phaseCost) string {
 		return ""
 	}
 	var out strings.Builder
-	for _, row := range []struct {
-		name  string
-		value func(phases []phaseCost) float64
-	}{
-		{"pods Ready per second", func(p []phaseCost) float64 { return p[0].perSecond }},
-		{"pods deleted per second", func(p []phaseCost) float64 { return p[1].perSecond }},
-		{"CPU per pod until Ready, ms", func(p []phaseCost) float64 { return p[0].cpu }},
-		{"CPU per deleted pod, ms", func(p []phaseCost) float64 { return p[1].cpu }},
-		{"memory when all are Ready, MB", func(p []phaseCost) float64 { return float64(p[0].memory >> 20) }},
-	} {
-		fmt.Fprintf(&out, "%s:\n", row.name)
+	for _, m := range measures {
+		fmt.Fprintf(&out, "%s%s:\n", m.name, m.unit)
 		var first []float64
 		for n, file := range files {
 			var values []float64
 			for _, phases := range measured[n][:rounds] {
-				values = append(values, row.value(phases))
+				values = append(values, m.of(phases))
 			}
 			fmt.Fprintf(&out, "  %s: median %.4g", file, median(values))
 			if n == 0 {

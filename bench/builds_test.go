@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"os"
@@ -36,7 +35,7 @@ func TestBuildsArguments(t *testing.T) {
 		"--rounds 0":           {"a", "b", "--rounds", "0"},
 		"--starts -1":          {"a", "b", "--starts", "-1"},
 		"--kubeconfig":         {"a", "b", "--kubeconfig", "k"},
-		"absent: no such file": {filepath.Join(t.TempDir(), "absent"), "b"},
+		"absent: no such file": {os.Args[0], filepath.Join(t.TempDir(), "absent")},
 	} {
 		cmd := buildsCommand()
 		cmd.SetArgs(args)
@@ -45,26 +44,5 @@ func TestBuildsArguments(t *testing.T) {
 		if err := cmd.ExecuteContext(context.Background()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", args, err, want)
 		}
-	}
-}
-
-// TestCopyFile: the copy has the bytes and is executable; it replaces no file.
-func TestCopyFile(t *testing.T) {
-	dir := t.TempDir()
-	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
-	content := bytes.Repeat([]byte("x"), 100_000)
-	if err := os.WriteFile(from, content, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := copyFile(to, from); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(to)
-	info, _ := os.Stat(to)
-	if err != nil || !bytes.Equal(got, content) || info.Mode()&0o100 == 0 {
-		t.Errorf("%d bytes, mode %v, %v", len(got), info.Mode(), err)
-	}
-	if err := copyFile(to, from); err == nil {
-		t.Error("the copy replaced a file")
 	}
 }

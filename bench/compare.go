@@ -130,21 +130,16 @@ func (c compared) report(rounds []round) {
 	fmt.Println("ratios, one per round and their median (more is better for rehearse)")
 	for _, g := range groups {
 		fmt.Printf("%s:\n", g.name)
-		for _, row := range []struct {
-			name  string
-			ratio func(ours, theirs []phaseCost) float64
-		}{
-			{"pods Ready per second", func(o, t []phaseCost) float64 { return o[0].perSecond / t[0].perSecond }},
-			{"pods deleted per second", func(o, t []phaseCost) float64 { return o[1].perSecond / t[1].perSecond }},
-			{"CPU per pod until Ready", func(o, t []phaseCost) float64 { return t[0].cpu / o[0].cpu }},
-			{"CPU per deleted pod", func(o, t []phaseCost) float64 { return t[1].cpu / o[1].cpu }},
-			{"memory when all are Ready", func(o, t []phaseCost) float64 { return float64(t[0].memory) / float64(o[0].memory) }},
-		} {
+		for _, m := range measures {
 			var ratios []float64
 			for _, r := range rounds {
-				ratios = append(ratios, row.ratio(r[g.ours], r[g.theirs]))
+				value := m.of(r[g.ours]) / m.of(r[g.theirs])
+				if m.less {
+					value = 1 / value
+				}
+				ratios = append(ratios, value)
 			}
-			c.out.ratio(ratio{g.name, row.name, ratios})
+			c.out.ratio(ratio{g.name, m.name, ratios})
 		}
 	}
 }
@@ -156,7 +151,5 @@ func (l load) measure(ctx context.Context, binary *string) ([]phaseCost, error) 
 		return nil, err
 	}
 	defer s.stop()
-	ctx, cancel := context.WithCancel(ctx) // ends the watches before the server
-	defer cancel()
 	return l.lifecycle(ctx, client, s)
 }

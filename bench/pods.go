@@ -138,8 +138,6 @@ func (l load) run(ctx context.Context, binary *string) error {
 		return err
 	}
 	defer s.stop()
-	ctx, cancel := context.WithCancel(ctx) // ends the watch before its server
-	defer cancel()
 	fmt.Printf("%d nodes, %d pods, %d requests at a time; server before: %s\n", l.nodes, l.pods, l.workers, mb(s.use().memory))
 	_, err = l.lifecycle(ctx, client, s)
 	return err
@@ -152,8 +150,23 @@ type phaseCost struct {
 	memory         int64
 }
 
-// lifecycle creates and deletes pods, and prints and returns what each of the two phases took.
+// measures are the values of the two phases of a lifecycle that builds and the reference are compared by.
+var measures = []struct {
+	name, unit string
+	less       bool // whether less is better
+	of         func(phases []phaseCost) float64
+}{
+	{"pods Ready per second", "", false, func(p []phaseCost) float64 { return p[0].perSecond }},
+	{"pods deleted per second", "", false, func(p []phaseCost) float64 { return p[1].perSecond }},
+	{"CPU per pod until Ready", ", ms", true, func(p []phaseCost) float64 { return p[0].cpu }},
+	{"CPU per deleted pod", ", ms", true, func(p []phaseCost) float64 { return p[1].cpu }},
+	{"memory when all are Ready", ", MB", true, func(p []phaseCost) float64 { return float64(p[0].memory) / (1 << 20) }},
+}
+
+// lifecycle creates and deletes pods, and prints and returns what each of the two phases took. Its watch ends with it.
 func (l load) lifecycle(ctx context.Context, client kubernetes.Interface, s *server) (phases []phaseCost, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	selector := "status.phase=Running"
 	switch {
 	case l.noEngine && l.scheduler:

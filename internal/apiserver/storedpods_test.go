@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
@@ -142,7 +143,12 @@ func cachedPod(t *testing.T, pods *podcache.Cache, name string) *corev1.Pod {
 // startSharing starts a server whose objects share equal parts, as in a cluster.
 func startSharing(t *testing.T) (apiserver.Memory, kubernetes.Interface) {
 	t.Helper()
-	backend := apiserver.Memory{Worlds: store.New(store.Options{ShareParts: true})}
+	return startInMemory(t, store.Options{ShareParts: true})
+}
+
+func startInMemory(t *testing.T, o store.Options) (apiserver.Memory, kubernetes.Interface) {
+	t.Helper()
+	backend := apiserver.Memory{Worlds: store.New(o)}
 	s, err := apiserver.Start(t.Context(), apiserver.Options{
 		Dir: t.TempDir(), Backend: backend, WatchCache: true, Settings: apiserver.Settings{AdmissionPlugins: []string{"-ServiceAccount"}},
 	})
@@ -262,5 +268,41 @@ func TestStoredPodsAreShared(t *testing.T) {
 	}
 	if want := 2 * len(storedPodSpecs); len(listed) != want {
 		t.Errorf("%d pods, want %d", len(listed), want)
+	}
+}
+
+// TestUpdatedPodsShareParts: a pod of a server shares its spec with the version before until the spec changes. TestPartsOfPods has all cases, with an encoding of its own.
+func TestUpdatedPodsShareParts(t *testing.T) {
+	backend, c := startInMemory(t, store.Options{}) // without ShareParts, which would also give two versions the same spec
+	pods := c.CoreV1().Pods("default")
+	if _, err := pods.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: complete(corev1.PodSpec{})}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := backend.Pods()
+	if err != nil {
+		t.Fatal(err)
+	}
+	containers := func() *corev1.Container {
+		t.Helper()
+		list, err := cache.ToListerWatcherWithContext(stored).ListWithContext(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return unsafe.SliceData(list.(*corev1.PodList).Items[0].Spec.Containers)
+	}
+	before := containers()
+	for _, change := range []struct {
+		patch  string
+		shares bool
+	}{
+		{`{"metadata":{"labels":{"a":"b"}}}`, true},
+		{`{"spec":{"activeDeadlineSeconds":7}}`, false},
+	} {
+		if _, err := pods.Patch(t.Context(), "a", types.MergePatchType, []byte(change.patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if shares := containers() == before; shares != change.shares {
+			t.Errorf("%s: the spec is shared: %t, want %t", change.patch, shares, change.shares)
+		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Most writes of a pod change one or two of its three parts: a delete with a grace period changes the metadata, a status the metadata and the
-// status. Decoding the others again would be half of the work, so a new version shares them with the version before.
+// status. A new version shares the others with the version before, so they are not decoded again.
 //
 // That is right only for kinds whose spec and status are decoded, given defaults and converted without each other and without the metadata. It holds for
 // pods (upstream's SetObjectDefaults_Pod and Convert_v1_Pod_To_core_Pod), but not for Services, whose spec.type decides on a default of

@@ -11,6 +11,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/rehearse-k8s/rehearse/internal/apiserver"
@@ -58,6 +59,7 @@ func TestOwnPods(t *testing.T) {
 				t.Fatal(err)
 			}
 			reviewTokenOfNewPod(t, c, "a")
+			readTwiceInOneRequest(t, s)
 			stop()
 			<-ended
 			reviewTokenOfNewPod(t, c, "b")
@@ -81,6 +83,23 @@ func TestOwnPodsFail(t *testing.T) {
 	if !errors.Is(err, want) {
 		t.Errorf("error %v, want %v", err, want)
 		s.Stop()
+	}
+}
+
+// readTwiceInOneRequest reads two objects in the context of a request that is audited, as the authenticator of tokens does if the server's informers have neither the service
+// account nor the pod. In the server's context, upstream would start the audit a second time, which it rejects: the token of a new pod was invalid.
+func readTwiceInOneRequest(t *testing.T, s *apiserver.Server) {
+	t.Helper()
+	c, err := kubernetes.NewForConfig(s.RESTConfig("system:apiserver"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := audit.WithAuditContext(t.Context())
+	if _, err := c.CoreV1().ServiceAccounts("default").Get(ctx, "robot", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.CoreV1().Pods("default").Get(ctx, "a", metav1.GetOptions{}); err != nil {
+		t.Error(err)
 	}
 }
 

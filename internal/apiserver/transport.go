@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/rehearse-k8s/rehearse/internal/store"
 )
 
 // RoundTripper is the in-process transport: client-go uses it as its transport, and each request goes directly to the server's
@@ -34,8 +36,10 @@ func (t *RoundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	if isStreaming(r) {
 		return t.stream(r)
 	}
+	ctx, cancel := serverContext(r.Context())
+	defer cancel()
 	w := &bufferedResponse{header: http.Header{}}
-	if !serve(t.Handler, w, t.serverRequest(r, r.Context())) {
+	if !serve(t.Handler, w, t.serverRequest(r, ctx)) {
 		return nil, errAborted
 	}
 	if err := r.Context().Err(); err != nil {
@@ -60,6 +64,24 @@ func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (ok bool) {
 	}()
 	h.ServeHTTP(w, r)
 	return true
+}
+
+// serverContext returns a context that ends when the client's does, and that has none of its values except those of the store: over a socket, a server
+// does not receive the client's values. The client may be a part of this server that serves another request at this moment, for example the authenticator of tokens.
+// With the values of that request, upstream's audit would reject this one: it starts once per context.
+func serverContext(client context.Context) (context.Context, context.CancelFunc) {
+	ctx := store.WithValuesOf(context.Background(), client)
+	var cancel context.CancelFunc
+	if deadline, ok := client.Deadline(); ok {
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
+	}
+	stop := context.AfterFunc(client, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // serverRequest converts the client's request into the form in which a server reads it.
@@ -175,7 +197,7 @@ type streamedResponse struct {
 
 func newStreamedResponse(client context.Context) *streamedResponse {
 	w := &streamedResponse{header: http.Header{}, started: make(chan struct{})}
-	w.ctx, w.cancel = context.WithCancel(client)
+	w.ctx, w.cancel = serverContext(client)
 	w.wake.L = &w.mu
 	return w
 }

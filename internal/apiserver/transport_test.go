@@ -9,8 +9,11 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/rehearse-k8s/rehearse/internal/store"
 )
 
 func roundTrip(t *testing.T, ctx context.Context, url string, h http.HandlerFunc) (*http.Response, error) {
@@ -41,6 +44,40 @@ func TestAnswerWithAnEnd(t *testing.T) {
 	body, _ := io.ReadAll(resp.Body)
 	if resp.StatusCode != http.StatusTeapot || string(body) != "tea" || resp.Header.Get("X-Early") != "1" || resp.Header.Get("X-Late") != "" {
 		t.Errorf("%d %q %v", resp.StatusCode, body, resp.Header)
+	}
+}
+
+// TestServerContext: the server's context has the client's end and deadline and the values of the store, but no other value.
+func TestServerContext(t *testing.T) {
+	type key struct{}
+	deadline := time.Now().Add(time.Hour)
+	ctx, cancel := context.WithDeadline(store.WithRun(context.WithValue(t.Context(), key{}, "client"), "run"), deadline)
+	defer cancel()
+	for _, url := range []string{"http://x/api", "http://x/api?watch=1"} {
+		resp, err := roundTrip(t, ctx, url, func(_ http.ResponseWriter, r *http.Request) {
+			server := r.Context()
+			if v := server.Value(key{}); v != nil {
+				t.Errorf("%s: the value %v of the client", url, v)
+			}
+			if run := store.RunFrom(server); run != "run" {
+				t.Errorf("%s: run %q", url, run)
+			}
+			if got, ok := server.Deadline(); !ok || !got.Equal(deadline) {
+				t.Errorf("%s: deadline %v, %t", url, got, ok)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.ReadAll(resp.Body)
+	}
+	var ended bool
+	if _, err := roundTrip(t, ctx, "http://x/api", func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+		ended = true
+	}); !errors.Is(err, context.Canceled) || !ended {
+		t.Errorf("ended %t, error %v", ended, err)
 	}
 }
 

@@ -103,6 +103,17 @@ func RunFrom(ctx context.Context) string {
 	return run
 }
 
+// WithValuesOf returns ctx with what from selects in the store: the world ([WithRun]) and the probe ([WithProbe]).
+func WithValuesOf(ctx, from context.Context) context.Context {
+	if run := RunFrom(from); run != "" {
+		ctx = WithRun(ctx, run)
+	}
+	if p := probeFrom(from); p != nil {
+		ctx = WithProbe(ctx, p)
+	}
+	return ctx
+}
+
 // World returns the world of a run. The first call creates it, empty and at revision 1, like a new
 // etcd.
 func (ws *Worlds) World(run string) *World {

@@ -30,7 +30,7 @@ const (
 	idlePercent   = 100
 	leastPercent  = 50
 	busyRoom      = 3 << 29   // bytes (1.5 GiB)
-	idleRoom      = 1 << 30   // bytes
+	idleRoom      = 3 << 29   // bytes (1.5 GiB)
 	stepPercent   = 25        // smaller changes do not justify the pause that setting GOGC causes
 	busyBytes     = 128 << 20 // allocated in a period; the leases of a thousand nodes allocate a third of it
 	period        = time.Second

@@ -66,22 +66,23 @@ func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (ok bool) {
 	return true
 }
 
-// serverContext returns a context that ends when the client's does, and that has none of its values except those of the store: over a socket, a server
-// does not receive the client's values. The client may be a part of this server that serves another request at this moment, for example the authenticator of tokens.
-// With the values of that request, upstream's audit would reject this one: it starts once per context.
-func serverContext(client context.Context) (context.Context, context.CancelFunc) {
-	ctx := store.WithValuesOf(context.Background(), client)
-	var cancel context.CancelFunc
-	if deadline, ok := client.Deadline(); ok {
-		ctx, cancel = context.WithDeadline(ctx, deadline)
-	} else {
-		ctx, cancel = context.WithCancel(ctx)
-	}
-	stop := context.AfterFunc(client, cancel)
-	return ctx, func() {
-		stop()
-		cancel()
-	}
+// clientContext is the client's context as the server receives it: with its end, its deadline and its error, but with no values except those of the store. Over a socket, a
+// server does not receive the client's values. The client may be a part of this server that serves another request at this moment, for example the authenticator of
+// tokens. With the values of that request, upstream's audit would reject this one: it starts once per context.
+type clientContext struct {
+	context.Context
+	values context.Context
+}
+
+// Value implements context.Context.
+func (c clientContext) Value(key any) any { return c.values.Value(key) }
+
+// AfterFunc lets package context register children with the client's context. Without it, each child would need a goroutine.
+func (c clientContext) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.Context, f) }
+
+// serverContext returns the context of a request in the server. It ends when the client's context does, or with cancel.
+func serverContext(client context.Context) (ctx context.Context, cancel context.CancelFunc) {
+	return context.WithCancel(clientContext{client, store.WithValuesOf(context.Background(), client)})
 }
 
 // serverRequest converts the client's request into the form in which a server reads it.

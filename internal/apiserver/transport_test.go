@@ -71,14 +71,60 @@ func TestServerContext(t *testing.T) {
 		}
 		_, _ = io.ReadAll(resp.Body)
 	}
-	var ended bool
-	if _, err := roundTrip(t, ctx, "http://x/api", func(_ http.ResponseWriter, r *http.Request) {
-		cancel()
-		<-r.Context().Done()
-		ended = true
-	}); !errors.Is(err, context.Canceled) || !ended {
-		t.Errorf("ended %t, error %v", ended, err)
+}
+
+// TestServerContextEnds: the server's context ends with the error of the client's context, also if its deadline passes. A client that reads a stream receives this error, or the end of
+// the stream if the handler was quicker.
+func TestServerContextEnds(t *testing.T) {
+	for want, end := range map[error]func(context.CancelFunc){
+		context.Canceled:         func(cancel context.CancelFunc) { cancel() },
+		context.DeadlineExceeded: func(context.CancelFunc) {}, // the virtual time passes when all wait
+	} {
+		for url, streamed := range map[string]bool{"http://x/api": false, "http://x/api?watch=1": true} {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				var got error
+				resp, err := roundTrip(t, ctx, url, func(w http.ResponseWriter, r *http.Request) {
+					w.(http.Flusher).Flush()
+					child, stop := context.WithCancel(r.Context())
+					defer stop()
+					if !streamed {
+						end(cancel)
+					}
+					<-child.Done()
+					got = child.Err()
+				})
+				if streamed && err == nil {
+					synctest.Wait()
+					end(cancel)
+					if _, err = io.ReadAll(resp.Body); err == nil {
+						err = want
+					}
+				}
+				synctest.Wait()
+				if !errors.Is(err, want) || !errors.Is(got, want) {
+					t.Errorf("%s: error %v in the client and %v in the server, want %v", url, err, got, want)
+				}
+			})
+		}
 	}
+}
+
+// TestClientContext: package context registers children with the client's context, instead of starting a goroutine for each.
+func TestClientContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var c any = clientContext{ctx, context.Background()}
+	with, ok := c.(interface {
+		AfterFunc(f func()) (stop func() bool)
+	})
+	if !ok {
+		t.Fatal("package context does not find the method AfterFunc")
+	}
+	called := make(chan struct{})
+	with.AfterFunc(func() { close(called) })
+	cancel()
+	<-called
 }
 
 func TestAbortedAnswerIsAnError(t *testing.T) {

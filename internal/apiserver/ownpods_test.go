@@ -86,8 +86,8 @@ func TestOwnPodsFail(t *testing.T) {
 	}
 }
 
-// readTwiceInOneRequest reads two objects in the context of a request that is audited, as the authenticator of tokens does if the server's informers have neither the service
-// account nor the pod. In the server's context, upstream would start the audit a second time, which it rejects: the token of a new pod was invalid.
+// readTwiceInOneRequest sends two requests with the context of a request that is audited. The authenticator of tokens does so if the server's informers have neither the service
+// account nor the pod. If the server used that context, upstream would start its audit a second time, which is an error, and the token would be invalid.
 func readTwiceInOneRequest(t *testing.T, s *apiserver.Server) {
 	t.Helper()
 	c, err := kubernetes.NewForConfig(s.RESTConfig("system:apiserver"))

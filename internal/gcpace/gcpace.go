@@ -24,8 +24,8 @@ import (
 // must be quiet before it counts as idle. While the process is busy, the heap may grow by busyRoom less
 // a quarter of what is live before it is collected: a small heap that grows by much makes the process a third faster, and a large one must
 // not take the machine's memory. The memory of an idle cluster follows the largest heap under load, because objects that live long are
-// created between others that die soon. An idle process allocates little, so nothing that lives long is scattered over the room of its heap: it may grow by idleRoom,
-// which is more than under load from 1.2 GiB of live objects on.
+// created between others that die soon. An idle process creates few such objects, so its heap may grow by idleRoom
+// at any size: with many live objects, by more than under load.
 const (
 	busyPercent   = 300
 	idlePercent   = 100

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
@@ -152,15 +154,27 @@ func BenchmarkGet(b *testing.B) {
 
 func BenchmarkList10k(b *testing.B) {
 	s := filled(b, 10_000)
-	for name, limit := range map[string]int64{"whole": 0, "page of 500": 500} {
-		b.Run(name, func(b *testing.B) {
-			pred := storage.Everything
-			pred.Limit = limit
+	most := storage.SelectionPredicate{Label: labels.Everything(), Field: fields.OneTermNotEqualSelector("spec.nodeName", "absent"), GetAttrs: podAttrs}
+	for _, c := range []struct {
+		name  string
+		pred  storage.SelectionPredicate
+		limit int64
+	}{
+		{"whole", storage.Everything, 0},
+		{"page of 500", storage.Everything, 500},
+		{"whole with a selector", most, 0},
+		{"page of 500 with a selector", most, 500},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			c.pred.Limit = c.limit
 			b.ReportAllocs()
 			for range b.N {
 				out := &example.PodList{}
-				if err := s.GetList(b.Context(), "/pods/", storage.ListOptions{Predicate: pred, Recursive: true}, out); err != nil {
+				if err := s.GetList(b.Context(), "/pods/", storage.ListOptions{Predicate: c.pred, Recursive: true}, out); err != nil {
 					b.Fatal(err)
+				}
+				if want := int(c.limit); want > 0 && len(out.Items) != want {
+					b.Fatalf("%d items, want %d", len(out.Items), want)
 				}
 			}
 		})

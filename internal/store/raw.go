@@ -33,7 +33,7 @@ func (w *World) RawRange(key, end string, limit, revision int64) (kvs []KV, coun
 	if revision <= 0 {
 		revision = newestRevision
 	}
-	found, count, header, err := w.span(key, end, revision, int(max(limit, 0)))
+	found, count, header, err := w.span(key, end, revision, int(max(limit, 0)), true)
 	if err != nil {
 		return nil, 0, header, err
 	}

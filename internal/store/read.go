@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -52,13 +54,14 @@ func (s *objects) GetList(ctx context.Context, key string, opts storage.ListOpti
 		return err
 	}
 	l := lister{objects: s, list: listObj, items: items, opts: opts, selector: newSelector(opts.Predicate)}
-	found, count, rev, err := l.find(ctx, prefix)
+	count, rev, err := l.find(ctx, prefix)
 	if err != nil {
 		return err
 	}
-	if err := l.fill(ctx, found); err != nil {
+	if err := l.corruption(); err != nil {
 		return err
 	}
+	l.fill()
 	next, remaining, err := storage.PrepareContinueToken(l.lastKey, prefix, rev, count, l.more, opts)
 	if err != nil {
 		return err
@@ -92,24 +95,29 @@ type lister struct {
 	items   reflect.Value
 	opts    storage.ListOptions
 
-	like     runtime.Object // an empty item
+	like     runtime.Object   // an empty item
+	selected []runtime.Object // the items of the list
 	selector selector
 	lastKey  string // the last key that was read
 	more     bool   // whether there are keys after it
 	corrupt  []error
 }
 
-// find collects the versions that the list may contain, starting where its token says, and returns
-// the list's revision. count is their number. If the selector selects everything, find collects
-// only as many as a page contains, and one more to detect that it is not the last page.
-func (l *lister) find(ctx context.Context, prefix string) (found []keyed, count, rev int64, err error) {
+// mostKeys is the largest number of keys that a page with a selector reads at once, the same as in etcd3's store.
+const mostKeys = 10000
+
+// find selects the items of the list, starting where its token says, and returns the list's revision. count is the number of
+// keys from there on if the selector selects everything. Then one read is enough, of one key more than a page contains, to detect that it is not the
+// last page. A page of a list with a selector reads as many, and then twice as many each time until it is full, as etcd3's store does: if most
+// objects are selected, it need not look at all that follow.
+func (l *lister) find(ctx context.Context, prefix string) (count, rev int64, err error) {
 	s, opts, keep := l.objects, l.opts, 0
-	if l.selector.all && opts.Predicate.Limit > 0 {
-		keep = int(opts.Predicate.Limit) + 1
+	if opts.Predicate.Limit > 0 {
+		keep = int(min(opts.Predicate.Limit, math.MaxInt32)) + 1
 	}
 	rev, from, err := storage.ValidateListOptions(prefix, s.versioner, opts)
 	if err != nil {
-		return nil, 0, 0, err
+		return 0, 0, err
 	}
 	if from == "" {
 		from = prefix
@@ -118,92 +126,86 @@ func (l *lister) find(ctx context.Context, prefix string) (found []keyed, count,
 	if opts.Recursive {
 		end = prefixEnd(prefix)
 	}
-	at := rev
-	if at == 0 {
-		at = newestRevision
+	l.like = l.newItem()
+	for first := true; ; first = false {
+		at := rev
+		if at == 0 {
+			at = newestRevision
+		}
+		found, counted, now, err := s.world(ctx).span(from, end, at, keep, l.selector.all)
+		switch {
+		case errors.Is(err, ErrFutureRevision):
+			return 0, 0, storage.NewTooLargeResourceVersionError(uint64(rev), uint64(now), 0)
+		case errors.Is(err, ErrCompacted):
+			return 0, 0, errListTooOld(opts.Predicate.Continue != "", from, prefix)
+		case err != nil:
+			return 0, 0, err
+		}
+		if rev == 0 {
+			rev = now
+		}
+		if first {
+			count = counted
+			if err := s.atLeast(opts.ResourceVersion, now); err != nil {
+				return 0, 0, err
+			}
+		}
+		if err := l.add(ctx, found); err != nil {
+			return 0, 0, err
+		}
+		if l.more || keep == 0 || len(found) < keep {
+			return count, rev, nil
+		}
+		from = l.lastKey + "\x00"
+		keep = max(keep, min(2*keep, mostKeys))
 	}
-	found, count, now, err := s.world(ctx).span(from, end, at, keep)
-	switch {
-	case errors.Is(err, ErrFutureRevision):
-		return nil, 0, 0, storage.NewTooLargeResourceVersionError(uint64(rev), uint64(now), 0)
-	case errors.Is(err, ErrCompacted):
-		return nil, 0, 0, errListTooOld(opts.Predicate.Continue != "", from, prefix)
-	case err != nil:
-		return nil, 0, 0, err
-	}
-	if rev == 0 {
-		rev = now
-	}
-	return found, count, rev, s.atLeast(opts.ResourceVersion, now)
 }
 
-// fill appends selected items until the page is full. The slice is never nil, because an empty list
-// must not be null in JSON.
-func (l *lister) fill(ctx context.Context, found []keyed) error {
-	l.like = l.newItem()
+// add appends selected items until the page is full.
+func (l *lister) add(ctx context.Context, found []keyed) error {
 	limit := int(l.opts.Predicate.Limit)
-	l.grow(found, limit)
+	if l.selector.all {
+		l.selected = slices.Grow(l.selected, len(found))
+	}
 	for _, f := range found {
-		if limit > 0 && l.items.Len() >= limit {
+		if limit > 0 && len(l.selected) >= limit {
 			l.more = true
-			break
+			return nil
 		}
 		if ctx.Err() != nil {
 			return storage.NewTimeoutError(f.key, "the request ended before its list was complete")
 		}
 		l.lastKey = f.key
-		if err := l.add(ctx, f); err != nil {
-			if !l.continueAfter(f.key, err) {
-				return err
-			}
-		}
-	}
-	return l.corruption()
-}
-
-// grow reserves capacity: for all items if all are selected, otherwise for a few.
-func (l *lister) grow(found []keyed, limit int) {
-	n := len(found)
-	if limit > 0 {
-		n = min(n, limit)
-	}
-	if !l.selector.all {
-		n = min(n, 64)
-	}
-	l.items.Set(reflect.MakeSlice(l.items.Type(), 0, n))
-}
-
-// add appends one item if it is selected.
-func (l *lister) add(ctx context.Context, f keyed) error {
-	s := l.objects
-	if s.transformer == nil && s.readable(l.like) {
-		obj, _, err := s.object(ctx, f.key, f.version)
-		if err != nil {
+		item, err := l.item(ctx, f)
+		switch {
+		case err != nil && !l.continueAfter(f.key, err):
 			return err
+		case err == nil && l.selector.selects(item):
+			l.selected = append(l.selected, item)
 		}
-		if sameType(obj, l.like) {
-			if l.selector.selects(obj) {
-				l.append(copyMaps(obj))
-			}
-			return nil
-		}
-	}
-	item := l.newItem()
-	if err := s.read(ctx, f.key, f.version, item, true); err != nil {
-		return err
-	}
-	if l.selector.selects(item) {
-		l.append(item)
 	}
 	return nil
 }
 
-// append adds a shallow copy of an item to the list.
-func (l *lister) append(item runtime.Object) {
-	n := l.items.Len()
-	l.items.Grow(1)
-	l.items.SetLen(n + 1)
-	l.items.Index(n).Set(reflect.ValueOf(item).Elem())
+// item returns an object that the caller must not modify.
+func (l *lister) item(ctx context.Context, f keyed) (runtime.Object, error) {
+	s := l.objects
+	if s.transformer == nil && s.readable(l.like) {
+		obj, _, err := s.object(ctx, f.key, f.version)
+		if err != nil || sameType(obj, l.like) {
+			return obj, err
+		}
+	}
+	item := l.newItem()
+	return item, s.read(ctx, f.key, f.version, item, true)
+}
+
+// fill sets the items of the list to shallow copies of the selected objects. The slice is never nil, because an empty list must not be null in JSON.
+func (l *lister) fill() {
+	l.items.Set(reflect.MakeSlice(l.items.Type(), len(l.selected), len(l.selected)))
+	for i, item := range l.selected {
+		l.items.Index(i).Set(reflect.ValueOf(copyMaps(item)).Elem())
+	}
 }
 
 // newItem returns an empty item. The items of an unstructured list must have the list's version,

@@ -41,7 +41,7 @@ func (ws *Worlds) Fork(run string, o RunOptions) (*World, error) {
 	w := newWorld(ws, false)
 	w.identity = &identity{seed: o.Seed, now: o.Now, made: map[string]int{}}
 	if o.Keep != nil {
-		kept, _, _, err := ws.World("").span("", toTheEnd, newestRevision, 0)
+		kept, _, _, err := ws.World("").span("", toTheEnd, newestRevision, 0, true)
 		if err != nil {
 			return nil, err
 		}

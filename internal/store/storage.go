@@ -145,7 +145,7 @@ func (s *objects) EnableResourceSizeEstimation(keys storage.KeysFunc) error {
 // Stats implements storage.Interface.
 func (s *objects) Stats(ctx context.Context) (storage.Stats, error) {
 	dir := s.directory()
-	found, count, _, err := s.world(ctx).span(dir, prefixEnd(dir), newestRevision, 0)
+	found, count, _, err := s.world(ctx).span(dir, prefixEnd(dir), newestRevision, 0, true)
 	if err != nil {
 		return storage.Stats{}, err
 	}

@@ -115,7 +115,7 @@ func (w *watcher) pushFound(bookmark bool) {
 	if w.recursive {
 		end = prefixEnd(w.key)
 	}
-	all, _ := w.world.spanLocked(w.key, end, newestRevision, 0)
+	all, _ := w.world.spanLocked(w.key, end, newestRevision, 0, false)
 	for _, f := range all {
 		w.push(&change{kind: found, key: f.key, rev: f.rev, cur: f.version})
 	}

@@ -192,11 +192,11 @@ type keyed struct {
 	*version
 }
 
-// span collects the versions in [from, end) that were current at rev, counts them, and returns the
+// span collects the versions in [from, end) that were current at rev, and returns the
 // revision of the world. An empty end reads one key, "\x00" reads to the end of the world.
-// newestRevision reads the current state. If keep is not zero, span collects at most keep versions,
-// but counts all.
-func (w *World) span(from, end string, rev int64, keep int) (found []keyed, count, at int64, err error) {
+// newestRevision reads the current state. If keep is not zero, span collects at most keep versions;
+// with counting, it counts all.
+func (w *World) span(from, end string, rev int64, keep int, counting bool) (found []keyed, count, at int64, err error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	switch {
@@ -206,11 +206,11 @@ func (w *World) span(from, end string, rev int64, keep int) (found []keyed, coun
 	case rev < w.compacted:
 		return nil, 0, w.rev, ErrCompacted
 	}
-	found, count = w.spanLocked(from, end, rev, keep)
+	found, count = w.spanLocked(from, end, rev, keep, counting)
 	return found, count, w.rev, nil
 }
 
-func (w *World) spanLocked(from, end string, rev int64, keep int) (found []keyed, count int64) {
+func (w *World) spanLocked(from, end string, rev int64, keep int, counting bool) (found []keyed, count int64) {
 	look := func(key string, c *chain) bool {
 		if end != toTheEnd && end != "" && key >= end {
 			return false
@@ -221,7 +221,7 @@ func (w *World) spanLocked(from, end string, rev int64, keep int) (found []keyed
 			}
 			count++
 		}
-		return true
+		return counting || keep == 0 || len(found) < keep
 	}
 	if end != "" {
 		w.keys.Ascend(from, look)

@@ -35,6 +35,11 @@ const (
 	// auditPage is the number of objects in one page of a list. An API server counts for each page the objects that remain
 	// (etcd does it by walking them), so with the default of 500, 600 pages of 300,000 pods need seconds of CPU in addition to reading the objects.
 	auditPage = 5000
+	// auditPause is the time between two pages. All pages of 100,000 pods, read at once, allocate a gigabyte in a server in the same process, within the time of one garbage
+	// collection, so that the memory grows by as much. The pauses of one list are at most auditPauses together, because its token is valid for about
+	// five minutes (the compaction of etcd).
+	auditPause  = 2 * time.Second
+	auditPauses = 2 * time.Minute
 )
 
 // Audited is a resource whose cache is compared with the API.
@@ -146,12 +151,8 @@ func (a *Audited) compare(ctx context.Context, client metadata.Interface, last m
 		return []*Divergence{{Resource: a.Resource, Cached: reached, Live: revision, History: true}}, nil
 	}
 	reads := a.read(ctx, client, last)
-	wait := time.NewTimer(settling)
-	defer wait.Stop()
-	select {
-	case <-ctx.Done():
+	if pause(ctx, settling) != nil {
 		return nil, nil
-	case <-wait.C:
 	}
 	for _, r := range reads {
 		if d := a.check(r, listed[r.key]); d != nil {
@@ -192,6 +193,18 @@ func (a *Audited) compare(ctx context.Context, client metadata.Interface, last m
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return all, nil
+}
+
+// pause waits, and returns an error if ctx ends meanwhile.
+func pause(ctx context.Context, d time.Duration) error {
+	wait := time.NewTimer(d)
+	defer wait.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-wait.C:
+		return nil
+	}
 }
 
 func (a *Audited) divergence(key string, uid types.UID, cached, live string) *Divergence {
@@ -292,7 +305,14 @@ type entry struct {
 
 // list returns an entry for each object, and the revision of the list. It keeps at most three pages in memory.
 func (a *Audited) list(ctx context.Context, client metadata.Interface) (all map[string]entry, revision string, err error) {
+	pauses := time.Duration(0)
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		if o.Continue != "" && pauses < auditPauses {
+			pauses += auditPause
+			if err := pause(ctx, auditPause); err != nil {
+				return nil, err
+			}
+		}
 		list, err := client.Resource(a.Resource).List(ctx, o)
 		if err != nil {
 			return nil, err

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,6 +28,22 @@ type fakeServer struct {
 	listed, stored map[string]metav1.ObjectMeta // by name
 	revision       string
 	reads          []string // the names that were read
+	page           int      // the number of objects in a page of a list; 0: all
+	lists          []time.Time
+}
+
+// pageOf returns the objects of the page that starts after the token from, and the token of the next one.
+func (s *fakeServer) pageOf(from string) (objects []metav1.ObjectMeta, next string) {
+	for _, name := range slices.Sorted(maps.Keys(s.listed)) {
+		switch {
+		case name <= from:
+		case s.page > 0 && len(objects) == s.page:
+			return objects, objects[s.page-1].Name
+		default:
+			objects = append(objects, s.listed[name])
+		}
+	}
+	return objects, ""
 }
 
 func (s *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -33,8 +51,11 @@ func (s *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	code, answer := http.StatusOK, any(nil)
 	if name := path.Base(r.URL.Path); name == "pods" {
 		list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}}
+		s.lists = append(s.lists, time.Now())
 		list.ResourceVersion = s.revision
-		for _, o := range s.listed {
+		var objects []metav1.ObjectMeta
+		objects, list.Continue = s.pageOf(r.URL.Query().Get("continue"))
+		for _, o := range objects {
 			list.Items = append(list.Items, metav1.PartialObjectMetadata{TypeMeta: partial, ObjectMeta: o})
 		}
 		answer = list
@@ -85,7 +106,7 @@ func audits(t *testing.T, s *fakeServer, rounds int, reached string, cached ...m
 			},
 		}}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rounds)*10*time.Minute+time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rounds)*10*time.Minute+5*time.Minute)
 	defer cancel()
 	if err := Audit(ctx, 10*time.Minute, client, kinds, func(d *Divergence) error {
 		found = append(found, d)
@@ -209,6 +230,36 @@ func TestAuditReads(t *testing.T) {
 		}
 		if len(s.reads) != 3*auditReads || len(times) != len(cached) || times["pod-0700"] != 3 || s.reads[auditReads] != "pod-0700" {
 			t.Errorf("%d reads of %d objects, %d of the overdue one", len(s.reads), len(times), times["pod-0700"])
+		}
+	})
+}
+
+// TestAuditPages checks that there is a pause between two pages of a list, so that the list of many objects is no burst, and that the pauses of a list
+// are not longer together than its token is valid.
+func TestAuditPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeServer{stored: map[string]metav1.ObjectMeta{}, revision: "20", page: 2}
+		var cached []metav1.ObjectMeta
+		for n := range 151 {
+			m := podMeta(fmt.Sprintf("pod-%04d", n), "5")
+			cached = append(cached, m)
+			s.stored[m.Name] = m
+		}
+		s.listed = s.stored
+		if found := audits(t, s, 1, "20", cached...); len(found) > 0 {
+			t.Errorf("found %v", found)
+		}
+		if len(s.lists) != 76 {
+			t.Fatalf("%d pages were read, want 76", len(s.lists))
+		}
+		for n, at := range s.lists[1:] {
+			want := auditPause
+			if n >= int(auditPauses/auditPause) {
+				want = 0
+			}
+			if got := at.Sub(s.lists[n]); got != want {
+				t.Errorf("page %d came %s after the one before, want %s", n+1, got, want)
+			}
 		}
 	})
 }

@@ -35,11 +35,9 @@ const (
 	// auditPage is the number of objects in one page of a list. An API server counts for each page the objects that remain
 	// (etcd does it by walking them), so with the default of 500, 600 pages of 300,000 pods need seconds of CPU in addition to reading the objects.
 	auditPage = 5000
-	// auditPause is the time between two pages. All pages of 100,000 pods, read at once, allocate a gigabyte in a server in the same process, within the time of one garbage
-	// collection, so that the memory grows by as much. The pauses of one list are at most auditPauses together, because its token is valid for about
-	// five minutes (the compaction of etcd).
-	auditPause  = 2 * time.Second
-	auditPauses = 2 * time.Minute
+	// auditPause is the time between two pages. All pages of 100,000 pods, read at once, allocate nearly two gigabytes in a server in the same process within the time of
+	// one garbage collection, so that its memory grows by as much as a gigabyte.
+	auditPause = 2 * time.Second
 )
 
 // Audited is a resource whose cache is compared with the API.
@@ -303,21 +301,24 @@ type entry struct {
 	revision string
 }
 
-// list returns an entry for each object, and the revision of the list. It keeps at most three pages in memory.
+// list returns an entry for each object, and the revision of the first page. It keeps at most three pages in memory. A server under load may forget
+// the revision of a list before its last page; the other pages then show later revisions.
 func (a *Audited) list(ctx context.Context, client metadata.Interface) (all map[string]entry, revision string, err error) {
-	pauses := time.Duration(0)
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		if o.Continue != "" && pauses < auditPauses {
-			pauses += auditPause
+		if o.Continue != "" {
 			if err := pause(ctx, auditPause); err != nil {
 				return nil, err
 			}
 		}
 		list, err := client.Resource(a.Resource).List(ctx, o)
+		if later := laterToken(err); later != "" {
+			o.Continue = later
+			list, err = client.Resource(a.Resource).List(ctx, o)
+		}
 		if err != nil {
 			return nil, err
 		}
-		revision = list.ResourceVersion
+		revision = cmp.Or(revision, list.ResourceVersion)
 		return list, nil
 	})
 	pages.PageSize, pages.PageBufferSize = auditPage, 1
@@ -330,6 +331,15 @@ func (a *Audited) list(ctx context.Context, client metadata.Interface) (all map[
 		return err
 	})
 	return all, revision, err
+}
+
+// laterToken returns the token with which an expired list continues at the server's current revision; empty if err is another error.
+func laterToken(err error) string {
+	var status apierrors.APIStatus
+	if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) {
+		return ""
+	}
+	return status.Status().Continue
 }
 
 // exists reports whether a listed object that is not in the cache still exists: most were deleted since.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
@@ -29,8 +30,12 @@ type fakeServer struct {
 	revision       string
 	reads          []string // the names that were read
 	page           int      // the number of objects in a page of a list; 0: all
+	expired        string   // the token that is answered with another one, which continues at a later revision
 	lists          []time.Time
 }
+
+// later is what an expired token begins with when the list continues at another revision.
+const later = "later "
 
 // pageOf returns the objects of the page that starts after the token from, and the token of the next one.
 func (s *fakeServer) pageOf(from string) (objects []metav1.ObjectMeta, next string) {
@@ -49,12 +54,19 @@ func (s *fakeServer) pageOf(from string) (objects []metav1.ObjectMeta, next stri
 func (s *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	partial := metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}
 	code, answer := http.StatusOK, any(nil)
-	if name := path.Base(r.URL.Path); name == "pods" {
+	if name, token := path.Base(r.URL.Path), r.URL.Query().Get("continue"); name == "pods" && token != "" && token == s.expired {
+		expired := apierrors.NewResourceExpired("expired").Status()
+		expired.TypeMeta, expired.Continue = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, later+token
+		code, answer = http.StatusGone, expired
+	} else if name == "pods" {
 		list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}}
 		s.lists = append(s.lists, time.Now())
-		list.ResourceVersion = s.revision
 		var objects []metav1.ObjectMeta
-		objects, list.Continue = s.pageOf(r.URL.Query().Get("continue"))
+		if from, ok := strings.CutPrefix(token, later); ok {
+			s.revision, token = "30", from
+		}
+		list.ResourceVersion = s.revision
+		objects, list.Continue = s.pageOf(token)
 		for _, o := range objects {
 			list.Items = append(list.Items, metav1.PartialObjectMetadata{TypeMeta: partial, ObjectMeta: o})
 		}
@@ -234,32 +246,36 @@ func TestAuditReads(t *testing.T) {
 	})
 }
 
-// TestAuditPages checks that there is a pause between two pages of a list, so that the list of many objects is no burst, and that the pauses of a list
-// are not longer together than its token is valid.
+// TestAuditPages checks that there is a pause between two pages of a list, so that the list of many objects is no burst, and that the list continues
+// when the server has forgotten its revision meanwhile.
 func TestAuditPages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &fakeServer{stored: map[string]metav1.ObjectMeta{}, revision: "20", page: 2}
-		var cached []metav1.ObjectMeta
-		for n := range 151 {
-			m := podMeta(fmt.Sprintf("pod-%04d", n), "5")
-			cached = append(cached, m)
-			s.stored[m.Name] = m
-		}
-		s.listed = s.stored
-		if found := audits(t, s, 1, "20", cached...); len(found) > 0 {
-			t.Errorf("found %v", found)
-		}
-		if len(s.lists) != 76 {
-			t.Fatalf("%d pages were read, want 76", len(s.lists))
-		}
-		for n, at := range s.lists[1:] {
-			want := auditPause
-			if n >= int(auditPauses/auditPause) {
-				want = 0
-			}
-			if got := at.Sub(s.lists[n]); got != want {
-				t.Errorf("page %d came %s after the one before, want %s", n+1, got, want)
-			}
-		}
-	})
+	for name, expire := range map[string]string{"one revision": "", "expired": "pod-03"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &fakeServer{stored: map[string]metav1.ObjectMeta{}, revision: "20", page: 2, expired: expire}
+				var cached []metav1.ObjectMeta
+				for n := range 9 {
+					m := podMeta(fmt.Sprintf("pod-%02d", n), "5")
+					cached = append(cached, m)
+					s.stored[m.Name] = m
+				}
+				missed := podMeta("pod-99", "15")
+				s.stored[missed.Name] = missed
+				s.listed = maps.Clone(s.stored)
+				created := podMeta("pod-00-after-the-first-page", "24")
+				s.stored[created.Name] = created
+				if found := audits(t, s, 1, "20", append(cached, created)...); len(found) != 1 || found[0].Name != missed.Name {
+					t.Errorf("found %v, want only that the cache does not have %s", found, missed.Name)
+				}
+				if len(s.lists) != 5 {
+					t.Fatalf("%d pages were read, want 5", len(s.lists))
+				}
+				for n, at := range s.lists[1:] {
+					if got := at.Sub(s.lists[n]); got != auditPause {
+						t.Errorf("page %d came %s after the one before, want %s", n+1, got, auditPause)
+					}
+				}
+			})
+		})
+	}
 }

@@ -3,8 +3,11 @@ package apiserver
 import (
 	"reflect"
 	"testing"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
@@ -71,5 +74,34 @@ func TestStructValueOtherValues(t *testing.T) {
 	})
 	if keys != 3 {
 		t.Errorf("%d fields were visited, want all 3", keys)
+	}
+}
+
+// TestMicroTime: the time of a lease has the text of its JSON, without a pass through JSON. A zero time and no time are read as upstream does.
+func TestMicroTime(t *testing.T) {
+	for _, at := range []*metav1.MicroTime{nil, {}, {Time: time.Unix(1, 2000)}, {Time: time.Unix(1, 2999).In(time.FixedZone("", 3600))}, {Time: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)}} {
+		lease := &coordinationv1.LeaseSpec{RenewTime: at}
+		ours, err := newStructValue(lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		upstream, err := value.NewValueReflect(lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		empty, err := newStructValue(&coordinationv1.LeaseSpec{LeaseTransitions: new(int32)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got any
+		value.MapZip(ours.AsMap(), empty.AsMap(), value.Unordered, func(key string, l, _ value.Value) bool {
+			if key == "renewTime" && l != nil {
+				got = l.Unstructured()
+			}
+			return true
+		})
+		if want := upstream.Unstructured().(map[string]any)["renewTime"]; got != want {
+			t.Errorf("%v is read as %v, want %v", at, got, want)
+		}
 	}
 }

@@ -181,6 +181,27 @@ func BenchmarkList10k(b *testing.B) {
 	}
 }
 
+// BenchmarkPages reads 100,000 objects in pages of 500, as kubectl does.
+func BenchmarkPages(b *testing.B) {
+	s := filled(b, 100_000)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		pred, read := storage.Everything, 0
+		pred.Limit = 500
+		for first := true; first || pred.Continue != ""; first = false {
+			out := &example.PodList{}
+			if err := s.GetList(b.Context(), "/pods/", storage.ListOptions{Predicate: pred, Recursive: true}, out); err != nil {
+				b.Fatal(err)
+			}
+			read, pred.Continue = read+len(out.Items), out.Continue
+		}
+		if read != 100_000 {
+			b.Fatalf("read %d objects", read)
+		}
+	}
+}
+
 // BenchmarkExpire deletes 300,000 expired Events, as an hour after a busy cluster wrote them in a
 // few seconds, and reports the longest wait of a concurrent writer.
 func BenchmarkExpire(b *testing.B) {

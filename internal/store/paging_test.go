@@ -96,6 +96,54 @@ func pages(rt *rapid.T, ctx context.Context, s storage.Interface, pred storage.S
 	}
 }
 
+// TestPagesCountOnce: a page reports how many objects remain without counting them again. A list at another revision, with another prefix or without a token
+// counts.
+func TestPagesCountOnce(t *testing.T) {
+	ws := New(Options{})
+	s, ctx := pods(t, ws, nil), t.Context()
+	for i := range 9 {
+		mustCreate(t, ctx, s, pod("ns", fmt.Sprint(i)))
+	}
+	page := func(limit int64, token string) (remaining int64, next string) {
+		pred := storage.Everything
+		pred.Limit, pred.Continue = limit, token
+		l := mustList(t, ctx, s, storage.ListOptions{Predicate: pred})
+		if l.RemainingItemCount != nil {
+			remaining = *l.RemainingItemCount
+		}
+		return remaining, l.Continue
+	}
+	w := ws.World("")
+	remaining, token := page(2, "")
+	if remaining != 7 || len(w.counts.of) != 1 {
+		t.Fatalf("%d remain after the first page, want 7; %v is remembered", remaining, w.counts.of)
+	}
+	for r := range w.counts.of {
+		w.counts.put(r, 1007) // a wrong count shows that it is used
+	}
+	if remaining, token = page(3, token); remaining != 1004 {
+		t.Errorf("%d remain after the second page: it counted", remaining)
+	}
+	mustCreate(t, ctx, s, pod("ns", "9"))
+	if remaining, _ = page(2, ""); remaining != 8 {
+		t.Errorf("%d remain after the first page of another list, want 8", remaining)
+	}
+	if remaining, _ = page(1, token); remaining != 1003 {
+		t.Errorf("%d remain after the third page: it counted, or the new pod is in it", remaining)
+	}
+	for range mostCounts {
+		mustDelete(t, ctx, s, "/pods/ns/9")
+		mustCreate(t, ctx, s, pod("ns", "9"))
+		page(1, "")
+	}
+	if n := len(w.counts.of); n > mostCounts {
+		t.Errorf("%d counts are remembered, want at most %d", n, mostCounts)
+	}
+	if remaining, _ = page(1, token); remaining != 3 {
+		t.Errorf("%d remain after the third page, whose count was forgotten, want 3", remaining)
+	}
+}
+
 // TestPagesOutliveCompaction checks that the answer to an expired token contains a token that
 // continues at the same key and at the current revision.
 func TestPagesOutliveCompaction(t *testing.T) {

@@ -99,6 +99,7 @@ type lister struct {
 	selected []runtime.Object // the items of the list
 	selector selector
 	lastKey  string // the last key that was read
+	read     int64  // the number of keys up to that one
 	more     bool   // whether there are keys after it
 	corrupt  []error
 }
@@ -127,12 +128,14 @@ func (l *lister) find(ctx context.Context, prefix string) (count, rev int64, err
 		end = prefixEnd(prefix)
 	}
 	l.like = l.newItem()
+	w := s.world(ctx)
+	count, counted := w.counts.get(rest{from, end, rev})
 	for first := true; ; first = false {
 		at := rev
 		if at == 0 {
 			at = newestRevision
 		}
-		found, counted, now, err := s.world(ctx).span(from, end, at, keep, l.selector.all)
+		found, n, now, err := w.span(from, end, at, keep, l.selector.all && !counted)
 		switch {
 		case errors.Is(err, ErrFutureRevision):
 			return 0, 0, storage.NewTooLargeResourceVersionError(uint64(rev), uint64(now), 0)
@@ -145,13 +148,18 @@ func (l *lister) find(ctx context.Context, prefix string) (count, rev int64, err
 			rev = now
 		}
 		if first {
-			count = counted
+			if !counted {
+				count = n
+			}
 			if err := s.atLeast(opts.ResourceVersion, now); err != nil {
 				return 0, 0, err
 			}
 		}
 		if err := l.add(ctx, found); err != nil {
 			return 0, 0, err
+		}
+		if l.more && l.selector.all {
+			w.counts.put(rest{l.lastKey + "\x00", end, rev}, count-l.read)
 		}
 		if l.more || keep == 0 || len(found) < keep {
 			return count, rev, nil
@@ -176,6 +184,7 @@ func (l *lister) add(ctx context.Context, found []keyed) error {
 			return storage.NewTimeoutError(f.key, "the request ended before its list was complete")
 		}
 		l.lastKey = f.key
+		l.read++
 		item, err := l.item(ctx, f)
 		switch {
 		case err != nil && !l.continueAfter(f.key, err):

@@ -43,6 +43,8 @@ type World struct {
 	expiries  expiries
 	watchers  watchers
 
+	counts counts // of the rests of lists
+
 	identity *identity // of a run's world
 }
 

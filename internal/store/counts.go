@@ -1,0 +1,36 @@
+package store
+
+import "sync"
+
+// mostCounts is how many lists can be read in pages at once before a page has to count again.
+const mostCounts = 64
+
+// rest is the part of a list that follows a page: the keys in [from, end) at a revision. It never changes.
+type rest struct {
+	from, end string
+	rev       int64
+}
+
+// counts remembers how many keys follow a page, so that the next page need not walk them to report how many remain. Otherwise
+// reading n objects in pages takes time in proportion to n², with the world locked against writes meanwhile.
+type counts struct {
+	mu sync.Mutex
+	of map[rest]int64
+}
+
+func (c *counts) get(r rest) (count int64, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	count, ok = c.of[r]
+	return count, ok
+}
+
+// put forgets all others if there are too many: most lists are abandoned, or end.
+func (c *counts) put(r rest, count int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil || len(c.of) >= mostCounts {
+		c.of = map[rest]int64{}
+	}
+	c.of[r] = count
+}

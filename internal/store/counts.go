@@ -2,7 +2,7 @@ package store
 
 import "sync"
 
-// mostCounts is how many lists can be read in pages at once before a page has to count again.
+// mostCounts is how many lists can be read in pages at once before their next pages have to count again.
 const mostCounts = 64
 
 // rest is the part of a list that follows a page: the keys in [from, end) at a revision. It never changes.
@@ -18,14 +18,16 @@ type counts struct {
 	of map[rest]int64
 }
 
-func (c *counts) get(r rest) (count int64, ok bool) {
+// take returns and forgets a count: the page that uses it remembers another one. If a client reads a page twice, the second read counts.
+func (c *counts) take(r rest) (count int64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	count, ok = c.of[r]
+	delete(c.of, r)
 	return count, ok
 }
 
-// put forgets all others if there are too many: most lists are abandoned, or end.
+// put forgets all others if there are too many. They belong to lists whose clients have stopped reading, or will count once more.
 func (c *counts) put(r rest, count int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
 	"pgregory.net/rapid"
@@ -97,50 +99,108 @@ func pages(rt *rapid.T, ctx context.Context, s storage.Interface, pred storage.S
 }
 
 // TestPagesCountOnce: a page reports how many objects remain without counting them again. A list at another revision, with another prefix or without a token
-// counts.
+// counts, and so does a page that is read twice.
 func TestPagesCountOnce(t *testing.T) {
 	ws := New(Options{})
 	s, ctx := pods(t, ws, nil), t.Context()
 	for i := range 9 {
 		mustCreate(t, ctx, s, pod("ns", fmt.Sprint(i)))
 	}
-	page := func(limit int64, token string) (remaining int64, next string) {
-		pred := storage.Everything
+	page := func(prefix string, limit int64, token string) (remaining int64, next string) {
+		t.Helper()
+		pred, l := storage.Everything, &example.PodList{}
 		pred.Limit, pred.Continue = limit, token
-		l := mustList(t, ctx, s, storage.ListOptions{Predicate: pred})
+		if err := s.GetList(ctx, prefix, storage.ListOptions{Predicate: pred, Recursive: true}, l); err != nil {
+			t.Fatal(err)
+		}
 		if l.RemainingItemCount != nil {
 			remaining = *l.RemainingItemCount
 		}
 		return remaining, l.Continue
 	}
 	w := ws.World("")
-	remaining, token := page(2, "")
+	remaining, second := page("/pods/", 2, "")
 	if remaining != 7 || len(w.counts.of) != 1 {
 		t.Fatalf("%d remain after the first page, want 7; %v is remembered", remaining, w.counts.of)
 	}
 	for r := range w.counts.of {
 		w.counts.put(r, 1007) // a wrong count shows that it is used
 	}
-	if remaining, token = page(3, token); remaining != 1004 {
+	remaining, third := page("/pods/", 3, second)
+	if remaining != 1004 {
 		t.Errorf("%d remain after the second page: it counted", remaining)
 	}
 	mustCreate(t, ctx, s, pod("ns", "9"))
-	if remaining, _ = page(2, ""); remaining != 8 {
-		t.Errorf("%d remain after the first page of another list, want 8", remaining)
+	mustCreate(t, ctx, s, pod("other", "0"))
+	if remaining, _ = page("/pods/", 2, ""); remaining != 9 {
+		t.Errorf("%d remain after the first page of another list, want 9", remaining)
 	}
-	if remaining, _ = page(1, token); remaining != 1003 {
-		t.Errorf("%d remain after the third page: it counted, or the new pod is in it", remaining)
+	if remaining, _ = page("/pods/ns/", 2, ""); remaining != 8 {
+		t.Errorf("%d remain after the first page of a namespace, want 8", remaining)
+	}
+	if remaining, _ = page("/pods/", 1, third); remaining != 1003 {
+		t.Errorf("%d remain after the third page: it counted, or the new pods are in it", remaining)
+	}
+	if remaining, _ = page("/pods/", 1, third); remaining != 3 {
+		t.Errorf("%d remain after the third page was read again, want 3", remaining)
 	}
 	for range mostCounts {
 		mustDelete(t, ctx, s, "/pods/ns/9")
 		mustCreate(t, ctx, s, pod("ns", "9"))
-		page(1, "")
+		page("/pods/", 1, "")
 	}
 	if n := len(w.counts.of); n > mostCounts {
 		t.Errorf("%d counts are remembered, want at most %d", n, mostCounts)
 	}
-	if remaining, _ = page(1, token); remaining != 3 {
-		t.Errorf("%d remain after the third page, whose count was forgotten, want 3", remaining)
+}
+
+// TestPageCompacted: the revision of a list with a selector is compacted while one of its pages is read. The page must be complete, or its token
+// must continue where the page began.
+func TestPageCompacted(t *testing.T) {
+	for _, compacted := range []int{1, 2} { // the page during which it happens
+		t.Run(fmt.Sprint(compacted), func(t *testing.T) {
+			ws := New(Options{})
+			s, ctx := pods(t, ws, nil), t.Context()
+			for i := range 9 {
+				mustCreate(t, ctx, s, pod("ns", fmt.Sprint(i)))
+			}
+			reading, looked := 0, 0
+			pred := storage.SelectionPredicate{Label: labels.Everything(), Field: fields.OneTermNotEqualSelector("metadata.name", map[int]string{1: "1", 2: "5"}[compacted]), Limit: 3}
+			pred.GetAttrs = func(obj runtime.Object) (labels.Set, fields.Set, error) {
+				if looked++; reading == compacted && looked == 4 {
+					mustCreate(t, ctx, s, pod("later", "x"))
+					if err := ws.World("").Compact(ws.World("").Revision()); err != nil {
+						t.Error(err)
+					}
+				}
+				return podAttrs(obj)
+			}
+			var names []string
+			expired := 0
+			for first := true; first || pred.Continue != ""; first = false {
+				reading, looked = reading+1, 0
+				out := &example.PodList{}
+				err := s.GetList(ctx, "/pods/ns/", storage.ListOptions{Predicate: pred, Recursive: true}, out)
+				if apierrors.IsResourceExpired(err) {
+					expired++
+					pred.Continue = err.(apierrors.APIStatus).Status().Continue
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, p := range out.Items {
+					names = append(names, p.Name)
+				}
+				pred.Continue = out.Continue
+			}
+			if len(names) != 8 || !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != 8 {
+				t.Errorf("the pages contain %v, want 8 pods", names)
+			}
+			if want := compacted - 1; expired != want {
+				t.Errorf("%d pages had expired, want %d", expired, want)
+			}
+		})
 	}
 }
 
@@ -180,7 +240,7 @@ func FuzzContinue(f *testing.F) {
 			mustCreate(f, f.Context(), s, pod(ns, strconv.Itoa(i)))
 		}
 	}
-	for _, rv := range []int64{-1, 0, 1, 5, 99} {
+	for _, rv := range []int64{-1, 0, 1, 5, 99, math.MaxInt64 - 1, math.MaxInt64} {
 		for _, start := range []string{"", "0", "1\x00", "../a", "/", "zz"} {
 			f.Add(`{"v":"meta.k8s.io/v1","rv":`+strconv.FormatInt(rv, 10)+`,"start":`+strconv.Quote(start)+`}`, int64(2))
 		}
@@ -200,6 +260,9 @@ func FuzzContinue(f *testing.F) {
 			if p.Namespace != "b" {
 				t.Errorf("token %q shows %s", token, podKey(&p))
 			}
+		}
+		if rev, _ := strconv.ParseInt(out.ResourceVersion, 10, 64); err == nil && rev > 10 { // nine pods, after revision 1
+			t.Errorf("token %q: a list at revision %s", token, out.ResourceVersion)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,64 +108,71 @@ type lister struct {
 // mostKeys is the largest number of keys that a page with a selector reads at once, the same as in etcd3's store.
 const mostKeys = 10000
 
-// find selects the items of the list, starting where its token says, and returns the list's revision. count is the number of
-// keys from there on if the selector selects everything. Then one read is enough, of one key more than a page contains, to detect that it is not the
-// last page. A page of a list with a selector reads as many, and then twice as many each time until it is full, as etcd3's store does: if most
-// objects are selected, it need not look at all that follow.
+// find selects the items of the list, starting where its token says, and returns the list's revision. count is the number of keys from there on, if
+// there is no selector.
 func (l *lister) find(ctx context.Context, prefix string) (count, rev int64, err error) {
-	s, opts, keep := l.objects, l.opts, 0
+	opts, keep := l.opts, 0
 	if opts.Predicate.Limit > 0 {
-		keep = int(min(opts.Predicate.Limit, math.MaxInt32)) + 1
+		keep = int(min(opts.Predicate.Limit, math.MaxInt32-1)) + 1
 	}
-	rev, from, err := storage.ValidateListOptions(prefix, s.versioner, opts)
+	rev, from, err := storage.ValidateListOptions(prefix, l.objects.versioner, opts)
 	if err != nil {
 		return 0, 0, err
 	}
-	if from == "" {
-		from = prefix
-	}
-	end := ""
+	keys := rest{from: cmp.Or(from, prefix), rev: rev}
 	if opts.Recursive {
-		end = prefixEnd(prefix)
+		keys.end = prefixEnd(prefix)
 	}
 	l.like = l.newItem()
-	w := s.world(ctx)
-	count, counted := w.counts.get(rest{from, end, rev})
+	count, at, err := l.page(ctx, keys, keep)
+	if errors.Is(err, ErrCompacted) && rev == 0 {
+		// The world has forgotten the revision between two reads of the page. A single read needs no revision.
+		count, at, err = l.page(ctx, keys, 0)
+	}
+	if errors.Is(err, ErrCompacted) {
+		return 0, 0, errListTooOld(opts.Predicate.Continue != "", keys.from, prefix)
+	}
+	return count, at, err
+}
+
+// page reads keys until the page is full or there are no more; all at once if keep is 0. If the selector selects everything, one read is enough, of one key
+// more than a page contains, to detect that it is not the last page. A page of a list with a selector reads as many, and then twice as many each time
+// until it is full, as etcd3's store does: if most objects are selected, it need not look at all that follow.
+func (l *lister) page(ctx context.Context, keys rest, keep int) (count, rev int64, err error) {
+	l.selected, l.read, l.more, l.corrupt = nil, 0, false, nil
+	w, countable := l.objects.world(ctx), l.opts.Predicate.Empty()
+	if keys.rev == newestRevision { // no revision: a token can contain any number
+		return 0, 0, storage.NewTooLargeResourceVersionError(uint64(keys.rev), uint64(w.Revision()), 0)
+	}
+	count, counted := w.counts.take(keys)
 	for first := true; ; first = false {
-		at := rev
-		if at == 0 {
-			at = newestRevision
-		}
-		found, n, now, err := w.span(from, end, at, keep, l.selector.all && !counted)
+		found, n, now, err := w.span(keys.from, keys.end, cmp.Or(keys.rev, newestRevision), keep, first && countable && !counted)
 		switch {
 		case errors.Is(err, ErrFutureRevision):
-			return 0, 0, storage.NewTooLargeResourceVersionError(uint64(rev), uint64(now), 0)
-		case errors.Is(err, ErrCompacted):
-			return 0, 0, errListTooOld(opts.Predicate.Continue != "", from, prefix)
+			return 0, 0, storage.NewTooLargeResourceVersionError(uint64(keys.rev), uint64(now), 0)
 		case err != nil:
 			return 0, 0, err
 		}
-		if rev == 0 {
-			rev = now
-		}
 		if first {
+			keys.rev = cmp.Or(keys.rev, now)
 			if !counted {
 				count = n
 			}
-			if err := s.atLeast(opts.ResourceVersion, now); err != nil {
+			if err := l.objects.atLeast(l.opts.ResourceVersion, now); err != nil {
 				return 0, 0, err
 			}
 		}
 		if err := l.add(ctx, found); err != nil {
 			return 0, 0, err
 		}
-		if l.more && l.selector.all {
-			w.counts.put(rest{l.lastKey + "\x00", end, rev}, count-l.read)
+		all := keep == 0 || len(found) < keep
+		keys.from = l.lastKey + "\x00"
+		if l.more && countable {
+			w.counts.put(keys, count-l.read)
 		}
-		if l.more || keep == 0 || len(found) < keep {
-			return count, rev, nil
+		if l.more || all {
+			return count, keys.rev, nil
 		}
-		from = l.lastKey + "\x00"
 		keep = max(keep, min(2*keep, mostKeys))
 	}
 }

@@ -330,7 +330,10 @@ func (a *Audited) list(ctx context.Context, client metadata.Interface) (all map[
 		}
 		return err
 	})
-	return all, revision, err
+	if err != nil {
+		return nil, "", err // the pager may still read a page
+	}
+	return all, revision, nil
 }
 
 // laterToken returns the token with which an expired list continues at the server's current revision; empty if err is another error.

@@ -60,8 +60,8 @@ func TestPercent(t *testing.T) {
 		want int
 	}{
 		{false, 0, 100},
-		{false, 3 << 29, 100},
-		{false, 2 << 30, 75},
+		{false, 5 << 28, 100},
+		{false, 2 << 30, 62},
 		{false, 10 << 30, 50},
 		{true, 0, 300},
 		{true, 100 << 20, 300},

@@ -25,7 +25,7 @@ import (
 // a quarter of what is live before it is collected: a small heap that grows by much makes the process a third faster, and a large one must
 // not take the machine's memory. The memory of an idle cluster follows the largest heap under load, because objects that live long are
 // created between others that die soon. An idle process creates few such objects, so its heap may grow by idleRoom
-// at any size: with many live objects, by more than under load. Go collects at least every two minutes, in which the leases of 1,000 nodes allocate 1 GiB, so more room would
+// at any size: with many live objects, by more than under load. Go collects at least every two minutes, in which an idle cluster of 1,000 nodes allocates about 1.2 GiB, so more room would
 // only be used by bursts.
 const (
 	busyPercent   = 300
@@ -34,7 +34,7 @@ const (
 	busyRoom      = 3 << 29   // bytes (1.5 GiB)
 	idleRoom      = 5 << 28   // bytes (1.25 GiB)
 	stepPercent   = 25        // smaller changes do not justify the pause that setting GOGC causes
-	busyBytes     = 128 << 20 // allocated in a period; the leases of a thousand nodes allocate a third of it
+	busyBytes     = 128 << 20 // allocated in a period; an idle cluster of a thousand nodes allocates a twelfth of it
 	period        = time.Second
 	quietPeriods  = 10
 	workPeriods   = 5   // the number of busy periods after which memory is returned

@@ -204,6 +204,18 @@ func TestPageCompacted(t *testing.T) {
 	}
 }
 
+// TestFutureRevision: revisions that do not exist yet are answered as such, also those that exceed an int64.
+func TestFutureRevision(t *testing.T) {
+	s := pods(t, New(Options{}), nil)
+	mustCreate(t, t.Context(), s, pod("ns", "a"))
+	for _, rv := range []string{"3", "9223372036854775806", "9223372036854775807", "9223372036854775808", "18446744073709551615"} {
+		err := s.GetList(t.Context(), "/pods/", storage.ListOptions{ResourceVersion: rv, ResourceVersionMatch: metav1.ResourceVersionMatchExact, Predicate: storage.Everything, Recursive: true}, &example.PodList{})
+		if !storage.IsTooLargeResourceVersion(err) {
+			t.Errorf("revision %s: %v", rv, err)
+		}
+	}
+}
+
 // TestPagesOutliveCompaction checks that the answer to an expired token contains a token that
 // continues at the same key and at the current revision.
 func TestPagesOutliveCompaction(t *testing.T) {

@@ -141,7 +141,7 @@ func (l *lister) find(ctx context.Context, prefix string) (count, rev int64, err
 func (l *lister) page(ctx context.Context, keys rest, keep int) (count, rev int64, err error) {
 	l.selected, l.read, l.more, l.corrupt = nil, 0, false, nil
 	w, countable := l.objects.world(ctx), l.opts.Predicate.Empty()
-	if keys.rev == newestRevision { // no revision: a token can contain any number
+	if keys.rev < 0 || keys.rev == newestRevision { // no revisions, but a request can contain any number
 		return 0, 0, storage.NewTooLargeResourceVersionError(uint64(keys.rev), uint64(w.Revision()), 0)
 	}
 	count, counted := w.counts.take(keys)
@@ -173,7 +173,9 @@ func (l *lister) page(ctx context.Context, keys rest, keep int) (count, rev int6
 		if l.more || all {
 			return count, keys.rev, nil
 		}
-		keep = max(keep, min(2*keep, mostKeys))
+		if keep = max(keep, min(2*keep, mostKeys)); len(l.selected) == int(l.opts.Predicate.Limit) {
+			keep = 1 // the page is full: is it the last one?
+		}
 	}
 }
 

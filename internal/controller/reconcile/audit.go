@@ -303,7 +303,8 @@ type entry struct {
 
 // list returns an entry for each object, and the revision of the first page. It keeps at most three pages in memory. A server under load may forget
 // the revision of a list before its last page; the other pages then show later revisions.
-func (a *Audited) list(ctx context.Context, client metadata.Interface) (all map[string]entry, revision string, err error) {
+func (a *Audited) list(ctx context.Context, client metadata.Interface) (map[string]entry, string, error) {
+	first := "" // the revision of the first page; the pager may still write it when EachListItem returns an error
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		if o.Continue != "" {
 			if err := pause(ctx, auditPause); err != nil {
@@ -318,12 +319,12 @@ func (a *Audited) list(ctx context.Context, client metadata.Interface) (all map[
 		if err != nil {
 			return nil, err
 		}
-		revision = cmp.Or(revision, list.ResourceVersion)
+		first = cmp.Or(first, list.ResourceVersion)
 		return list, nil
 	})
 	pages.PageSize, pages.PageBufferSize = auditPage, 1
-	all = map[string]entry{}
-	err = pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: a.Selector, FieldSelector: a.Fields}, func(obj runtime.Object) error {
+	all := map[string]entry{}
+	err := pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: a.Selector, FieldSelector: a.Fields}, func(obj runtime.Object) error {
 		o, err := meta.Accessor(obj)
 		if err == nil {
 			all[keyOf(o)] = entry{o.GetUID(), o.GetResourceVersion()}
@@ -331,9 +332,9 @@ func (a *Audited) list(ctx context.Context, client metadata.Interface) (all map[
 		return err
 	})
 	if err != nil {
-		return nil, "", err // the pager may still read a page
+		return nil, "", err
 	}
-	return all, revision, nil
+	return all, first, nil
 }
 
 // laterToken returns the token with which an expired list continues at the server's current revision; empty if err is another error.

@@ -80,7 +80,7 @@ func TestStructValueOtherValues(t *testing.T) {
 // TestMicroTime: the time of a lease has the text of its JSON, a zero time is null, and no time is no field, as upstream reads them. It is read with few allocations:
 // a pass through JSON needs more than ten.
 func TestMicroTime(t *testing.T) {
-	field := func(at *metav1.MicroTime) (read value.Value) {
+	field := func(at *metav1.MicroTime) value.Value {
 		ours, err := newStructValue(&coordinationv1.LeaseSpec{RenewTime: at})
 		if err != nil {
 			t.Fatal(err)

@@ -154,6 +154,26 @@ func TestPagesCountOnce(t *testing.T) {
 	}
 }
 
+// TestSpanStops: without counting, a read of a few keys does not walk those that follow.
+func TestSpanStops(t *testing.T) {
+	ws := New(Options{})
+	s := pods(t, ws, nil)
+	for i := range 9 {
+		mustCreate(t, t.Context(), s, pod("ns", fmt.Sprint(i)))
+	}
+	w := ws.World("")
+	for _, c := range []struct {
+		keep            int
+		counting        bool
+		collected, seen int
+	}{{3, false, 3, 3}, {3, true, 3, 9}, {0, false, 9, 9}, {20, false, 9, 9}} {
+		found, seen, _, err := w.span("", toTheEnd, newestRevision, c.keep, c.counting)
+		if err != nil || len(found) != c.collected || seen != int64(c.seen) {
+			t.Errorf("%+v: collected %d of %d keys, %v", c, len(found), seen, err)
+		}
+	}
+}
+
 // TestPageCompacted: the revision of a list with a selector is compacted while one of its pages is read. The page must be complete, or its token
 // must continue where the page began.
 func TestPageCompacted(t *testing.T) {

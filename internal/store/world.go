@@ -43,7 +43,7 @@ type World struct {
 	expiries  expiries
 	watchers  watchers
 
-	counts counts // of the rests of lists
+	counts counts // how many keys follow the pages that clients have read
 
 	identity *identity // of a run's world
 }
@@ -196,8 +196,8 @@ type keyed struct {
 
 // span collects the versions in [from, end) that were current at rev, and returns the
 // revision of the world. An empty end reads one key, "\x00" reads to the end of the world.
-// newestRevision reads the current state. If keep is not zero, span collects at most keep versions;
-// with counting, it counts all.
+// newestRevision reads the current state. If keep is not zero, span collects at most keep versions and
+// stops; with counting, it continues to count all.
 func (w *World) span(from, end string, rev int64, keep int, counting bool) (found []keyed, count, at int64, err error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

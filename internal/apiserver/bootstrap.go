@@ -3,6 +3,8 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -27,13 +29,44 @@ const bootstrapHook = "rehearse/bootstrap-policy"
 // reconciliation.
 func bootstrapAtOnce(c *genericapiserver.Config, d *handlers) error {
 	c.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName, schedulingrest.PostStartHookName)
-	return c.AddPostStartHook(bootstrapHook, func(hook genericapiserver.PostStartHookContext) error {
+	return c.AddPostStartHook(bootstrapHook, whenAdmitted(func(ctx context.Context) error {
 		client, err := kubernetes.NewForConfig(d.config("system:apiserver"))
 		if err != nil {
 			return err
 		}
-		return bootstrap(hook, client)
-	})
+		return bootstrap(ctx, client)
+	}))
+}
+
+// hookPause is the pause before a hook is tried again.
+const hookPause = 100 * time.Millisecond
+
+// whenAdmitted returns a hook that calls create until the API server admits its writes, or stops. A hook that returns an error terminates the
+// process, and on a busy machine the first writes of a server may fail (see isNotYetAdmitted).
+func whenAdmitted(create func(context.Context) error) genericapiserver.PostStartHookFunc {
+	return func(hook genericapiserver.PostStartHookContext) error {
+		for {
+			err := create(hook)
+			if hook.Err() != nil {
+				return nil // the server stops: no client needs the objects
+			}
+			if err == nil || !isNotYetAdmitted(err) {
+				return err
+			}
+			select {
+			case <-hook.Done():
+			case <-time.After(hookPause):
+			}
+		}
+	}
+}
+
+// isNotYetAdmitted reports whether an error is the answer of a server that is too busy, or of an admission plugin that is not ready: a plugin
+// whose caches are not complete lets a write wait for ten seconds and then rejects it, without a reason of its own
+// (k8s.io/apiserver, pkg/admission/plugin: webhook/generic, policy/generic and namespace/lifecycle).
+func isNotYetAdmitted(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "not yet ready to handle request") ||
+		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err)
 }
 
 func bootstrap(ctx context.Context, client kubernetes.Interface) error {

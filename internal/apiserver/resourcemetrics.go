@@ -45,9 +45,7 @@ func installResourceMetrics(aggregator *genericapiserver.GenericAPIServer, stora
 	if err := main.InstallAPIGroup(&info); err != nil {
 		return fmt.Errorf("install metrics.k8s.io: %w", err)
 	}
-	return aggregator.AddPostStartHook(metricsHook, func(hook genericapiserver.PostStartHookContext) error {
-		return ensureMetricsObjects(hook, d)
-	})
+	return aggregator.AddPostStartHook(metricsHook, whenAdmitted(func(ctx context.Context) error { return ensureMetricsObjects(ctx, d) }))
 }
 
 // ensureMetricsObjects creates what the manifests of metrics-server create too: the APIService, without which discovery does not list the

@@ -1,0 +1,52 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+)
+
+// TestWhenAdmitted: a hook tries again while an admission plugin is not ready or the server is too busy, and ends without an error
+// when the server stops. Any other error is that of the hook.
+func TestWhenAdmitted(t *testing.T) {
+	namespaces := schema.GroupResource{Resource: "namespaces"}
+	notReady := fmt.Errorf("namespace default: %w", apierrors.NewForbidden(namespaces, "default", errors.New("not yet ready to handle request")))
+	quota := apierrors.NewForbidden(namespaces, "default", errors.New("exceeded quota"))
+	for name, c := range map[string]struct {
+		answers  []error
+		stopped  bool // with the last answer
+		want     error
+		attempts int
+	}{
+		"admitted":         {answers: []error{nil}, attempts: 1},
+		"not ready":        {answers: []error{notReady, notReady, nil}, attempts: 3},
+		"busy":             {answers: []error{apierrors.NewTooManyRequests("busy", 1), apierrors.NewTimeoutError("slow", 1), apierrors.NewServerTimeout(namespaces, "create", 1), nil}, attempts: 4},
+		"rejected":         {answers: []error{notReady, quota, nil}, want: quota, attempts: 2},
+		"stopped":          {answers: []error{context.Canceled, nil}, stopped: true, attempts: 1},
+		"stopped, waiting": {answers: []error{notReady, nil}, stopped: true, attempts: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				n := 0
+				hook := whenAdmitted(func(context.Context) error {
+					n++
+					if c.stopped {
+						stop()
+					}
+					return c.answers[n-1]
+				})
+				if err := hook(genericapiserver.PostStartHookContext{Context: ctx}); err != c.want || n != c.attempts {
+					t.Errorf("%v after %d attempts, want %v after %d", err, n, c.want, c.attempts)
+				}
+			})
+		})
+	}
+}

@@ -37,7 +37,7 @@ type RecordOptions struct {
 	For time.Duration // after which the recording is complete; 0: when the context ends
 	// Started, if set, is called when the objects are written, with their number. Each later change is recorded.
 	Started func(objects int)
-	// Recorded, if set, is called at short intervals with the number of changes and the last one.
+	// Recorded, if set, is called after each change and at short intervals, with the number of changes and the last one.
 	Recorded func(changes int, last snapshot.Change)
 }
 
@@ -312,7 +312,13 @@ func (r *recorder) change(e event, c snapshot.Change) error {
 	// The order of the revisions may differ from that of arrival.
 	c.After, c.Resource = max(r.last.After, e.arrived.Sub(r.start)), e.source.GroupVersionResource
 	r.last = c
-	return r.out.WriteChange(c)
+	if err := r.out.WriteChange(c); err != nil {
+		return err
+	}
+	if r.Recorded != nil {
+		r.Recorded(r.out.Changes(), c)
+	}
+	return nil
 }
 
 func nameOf(obj *unstructured.Unstructured) types.NamespacedName {

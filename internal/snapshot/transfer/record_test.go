@@ -24,7 +24,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/snapshot/transfer"
 )
 
-// record records the changes that act makes, until there are n of them.
+// record records the changes that act makes, until there are n of them. Each one must be reported, also if several are written at once.
 func record(t *testing.T, config *rest.Config, o transfer.RecordOptions, n int, act func()) []byte {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -33,8 +33,12 @@ func record(t *testing.T, config *rest.Config, o transfer.RecordOptions, n int, 
 		o.Warn = t.Errorf
 	}
 	o.Started = func(int) { act() }
+	reported := 0
 	o.Recorded = func(changes int, _ snapshot.Change) {
-		if changes >= n {
+		if changes > reported+1 {
+			t.Errorf("%d changes are reported after %d", changes, reported)
+		}
+		if reported = changes; changes >= n {
 			stop()
 		}
 	}

@@ -33,8 +33,9 @@ const brokenCloseTimeout = time.Second
 // it acknowledges it, so acknowledged writes survive kill -9. Clients connect over Unix sockets that only the
 // owner may open.
 type EmbeddedEtcd struct {
-	etcd   *embed.Etcd
-	dir    string // the data directory
+	etcd   *embed.Etcd   // nil if it could not be started; not valid before opened is closed
+	opened chan struct{} // closed when the start of etcd has returned
+	dir    string        // the data directory
 	lock   *flock.Flock
 	client string
 	failed chan error
@@ -129,8 +130,10 @@ func (e *EmbeddedEtcd) fail(err error) {
 }
 
 func (e *EmbeddedEtcd) start(ctx context.Context, dir string) error {
-	started := make(chan struct{})
+	e.opened = make(chan struct{})
+	opened := e.opened
 	go func() {
+		defer close(e.opened) // at any end, also that of goexitHook
 		defer func() {
 			if p := recover(); p != nil {
 				e.fail(fmt.Errorf("open with etcd: %v", p))
@@ -142,15 +145,16 @@ func (e *EmbeddedEtcd) start(ctx context.Context, dir string) error {
 			return
 		}
 		e.etcd = etcd
-		close(started)
 	}()
 	timeout := time.NewTimer(startTimeout)
 	defer timeout.Stop()
 	var ready <-chan struct{}
 	for {
 		select {
-		case <-started:
-			started, ready = nil, e.etcd.Server.ReadyNotify()
+		case <-opened:
+			if opened = nil; e.etcd != nil { // else the cause is in failed
+				ready = e.etcd.Server.ReadyNotify()
+			}
 		case <-ready:
 			e.ready.Store(true)
 			return nil
@@ -172,21 +176,21 @@ func (e *EmbeddedEtcd) Failed() <-chan error { return e.failed }
 func (e *EmbeddedEtcd) Close() { e.close() }
 
 func (e *EmbeddedEtcd) shutdown() {
-	if e.etcd != nil {
-		closed := make(chan struct{})
-		go func() {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		if <-e.opened; e.etcd != nil { // the start may have been interrupted
 			e.etcd.Close()
-			close(closed)
-		}()
-		var timeout <-chan time.Time // nil: wait until etcd is closed
-		if e.broken.Load() || !e.ready.Load() {
-			// Close waits for requests, which wait for a goroutine that has exited, or for a leader.
-			timeout = time.After(brokenCloseTimeout)
 		}
-		select {
-		case <-closed:
-		case <-timeout:
-		}
+	}()
+	var timeout <-chan time.Time // nil: wait until etcd is closed
+	if e.broken.Load() || !e.ready.Load() {
+		// Close waits for requests, which wait for a goroutine that has exited, or for a leader.
+		timeout = time.After(brokenCloseTimeout)
+	}
+	select {
+	case <-closed:
+	case <-timeout:
 	}
 	_ = removeSockets(e.dir)
 	_ = e.lock.Unlock()

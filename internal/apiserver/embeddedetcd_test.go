@@ -226,3 +226,20 @@ func TestNoLeader(t *testing.T) {
 		t.Errorf("started, or gave up for another reason: %v", err)
 	}
 }
+
+// TestInterruptedStart: a start that is interrupted while etcd opens its files leaves no etcd behind, which would keep the directory locked.
+func TestInterruptedStart(t *testing.T) {
+	dir := t.TempDir()
+	for _, limit := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond} {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		if e, err := apiserver.StartEmbeddedEtcd(ctx, dir); err == nil {
+			e.Close() // a fast machine
+		}
+		cancel()
+	}
+	e, err := apiserver.StartEmbeddedEtcd(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Close()
+}

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	//lint:ignore SA1019 the dialers of client-go still have the type of this package
@@ -203,7 +204,14 @@ func TestExecEnds(t *testing.T) {
 		}
 		go func() {
 			defer close(done)
-			_ = k.executors(t, "exec", "web", o)[protocol].StreamWithContext(ctx, stream)
+			err := k.executors(t, "exec", "web", o)[protocol].StreamWithContext(ctx, stream)
+			// If the command was never started, this releases the test, which opens the FIFO to read.
+			if f, e := os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0); e == nil {
+				_ = f.Close()
+				if ctx.Err() == nil {
+					t.Errorf("exec ended before its command: %v", err)
+				}
+			}
 		}()
 		f, err := os.Open(fifo)
 		if err != nil {
@@ -254,9 +262,15 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// await waits until the output is text.
-func (b *lockedBuffer) await(text string) {
-	for range b.written {
+// await waits until the output is text, and fails if the stream ends before that.
+func (b *lockedBuffer) await(t *testing.T, text string, ended <-chan error) {
+	t.Helper()
+	for {
+		select {
+		case <-b.written:
+		case err := <-ended:
+			t.Fatalf("the stream ended before it wrote %q: %v", text, err)
+		}
 		b.mu.Lock()
 		got := b.text.String()
 		b.mu.Unlock()
@@ -295,6 +309,8 @@ func TestAttach(t *testing.T) {
 			}()
 			// The client does not know when the server starts to read the file, so the test writes until a line arrives.
 			n := 1
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
 			for arrived := false; !arrived; n++ {
 				extendFile(t, file, criLog(n, "now"))
 				select {
@@ -302,11 +318,11 @@ func TestAttach(t *testing.T) {
 					arrived = true
 				case err := <-done:
 					t.Fatalf("attach ended before a line arrived: %v", err)
-				default:
+				case <-tick.C:
 				}
 			}
 			extendFile(t, file, strings.Replace(criLog(n, "wrong"), "stdout", "stderr", 1))
-			errOut.await("wrong\n")
+			errOut.await(t, "wrong\n", done)
 			p.Status.Phase = corev1.PodSucceeded
 			k.setStatus(t, p)
 			if err := <-done; err != nil {

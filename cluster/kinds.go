@@ -25,12 +25,16 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/crds"
 	clonesets "github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
 	stages "github.com/rehearse-k8s/rehearse/api/kwok/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/internal/apiserver"
 	"github.com/rehearse-k8s/rehearse/internal/controller/webhook"
 )
 
 // servedTimeout limits how long the API server takes to serve a kind after it is defined: milliseconds on an idle machine, but more than ten
 // seconds in a test with the race detector at a load of 10.
 const servedTimeout = time.Minute
+
+// retryPause is the pause before a write that the API server could not process yet is sent again.
+const retryPause = 100 * time.Millisecond
 
 // conversions are the conversion webhooks of our kinds that have several versions.
 func conversions() map[types.NamespacedName]http.Handler {
@@ -73,7 +77,13 @@ func ensureKinds(ctx context.Context, config *rest.Config, list []string) error 
 				return err
 			}
 			all.Go(func() error {
-				_, err := client.Resource(definitions[u.GetKind()]).Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: "rehearse", Force: true})
+				err := wait.PollUntilContextCancel(ctx, retryPause, true, func(ctx context.Context) (bool, error) {
+					_, err := client.Resource(definitions[u.GetKind()]).Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: "rehearse", Force: true})
+					if apiserver.NotReady(err) {
+						return false, nil
+					}
+					return true, err
+				})
 				if err != nil {
 					return fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)
 				}

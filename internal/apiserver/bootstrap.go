@@ -42,7 +42,7 @@ func bootstrapAtOnce(c *genericapiserver.Config, d *handlers) error {
 const hookPause = 100 * time.Millisecond
 
 // whenAdmitted returns a hook that calls create until the API server admits its writes, or stops. A hook that returns an error terminates the
-// process, and on a busy machine the first writes of a server may fail (see isNotYetAdmitted).
+// process, and on a busy machine the first writes of a server may fail (see NotReady).
 func whenAdmitted(create func(context.Context) error) genericapiserver.PostStartHookFunc {
 	return func(hook genericapiserver.PostStartHookContext) error {
 		for {
@@ -50,7 +50,7 @@ func whenAdmitted(create func(context.Context) error) genericapiserver.PostStart
 			if hook.Err() != nil {
 				return nil // the server stops: no client needs the objects
 			}
-			if err == nil || !isNotYetAdmitted(err) {
+			if err == nil || !NotReady(err) {
 				return err
 			}
 			select {
@@ -61,10 +61,10 @@ func whenAdmitted(create func(context.Context) error) genericapiserver.PostStart
 	}
 }
 
-// isNotYetAdmitted reports whether an error is the answer of a server that is too busy, or of an admission plugin that is not ready: a plugin
+// NotReady reports whether an error is the answer of a server that is too busy, or of an admission plugin that is not ready: a plugin
 // whose caches are not complete lets a write wait for ten seconds and then rejects it, without a reason of its own
 // (k8s.io/apiserver, pkg/admission/plugin: webhook/generic, policy/generic and namespace/lifecycle).
-func isNotYetAdmitted(err error) bool {
+func NotReady(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "not yet ready to handle request") ||
 		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err)
 }

@@ -84,7 +84,7 @@ func testLogger(t *testing.T) klog.Logger { return klog.FromContext(t.Context())
 // await repeats f until it returns nil: for states of the server that are visible only in its answers.
 func await(t *testing.T, what string, f func() error) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {

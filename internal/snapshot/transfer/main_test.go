@@ -7,12 +7,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -131,6 +134,22 @@ func (a api) await(resource, namespace, name string, expected func(*unstructured
 	})
 	if err != nil {
 		a.Fatalf("%s %s: %v", resource, name, err)
+	}
+}
+
+// awaitServed waits until discovery lists a new version of kinds, which is after its definition is established.
+func awaitServed(t *testing.T, config *rest.Config, version string) {
+	t.Helper()
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		_, err := client.ServerResourcesForGroupVersion(version)
+		return err == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("discovery does not list %s: %v", version, err)
 	}
 }
 

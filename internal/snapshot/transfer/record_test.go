@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -24,10 +23,13 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/snapshot/transfer"
 )
 
+// recordingLimit ends a recording to which a change is missing.
+const recordingLimit = 2 * time.Minute
+
 // record records the changes that act makes, until there are n of them. Each one must be reported, also if several are written at once.
 func record(t *testing.T, config *rest.Config, o transfer.RecordOptions, n int, act func()) []byte {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithTimeout(t.Context(), recordingLimit)
 	defer stop()
 	if o.Warn == nil {
 		o.Warn = t.Errorf
@@ -76,7 +78,7 @@ func TestRecord(t *testing.T) {
 	c := startCluster(t, cluster.Options{Controllers: noControllers})
 	k := connect(t, c.RESTConfig())
 	k.create("apiextensions.k8s.io/v1/customresourcedefinitions", "", widgets)
-	k.await("apiextensions.k8s.io/v1/customresourcedefinitions", "", "widgets.example.com", established)
+	awaitServed(t, c.RESTConfig(), "example.com/v1") // a recording discovers the kinds once
 	k.create("v1/namespaces", "", "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
 	k.create("v1/secrets", "shop", "{apiVersion: v1, kind: Secret, metadata: {name: password}, data: {password: c2VjcmV0}}")
 	k.create("v1/configmaps", "shop", "{apiVersion: v1, kind: ConfigMap, metadata: {name: old}, data: {a: b, c: d}}")
@@ -196,7 +198,7 @@ func TestRecordLateWatch(t *testing.T) {
 			return next.RoundTrip(r)
 		})
 	})
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithTimeout(t.Context(), recordingLimit)
 	defer stop()
 	reports := 0
 	var b bytes.Buffer
@@ -241,14 +243,4 @@ func TestRecordInterrupted(t *testing.T) {
 	if err != nil || result.Changes != 0 || len(changes(t, b.Bytes())) != 0 {
 		t.Errorf("%v: %+v", err, result)
 	}
-}
-
-func established(o *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, c := range conditions {
-		if c := c.(map[string]any); c["type"] == "Established" && c["status"] == "True" {
-			return true
-		}
-	}
-	return false
 }

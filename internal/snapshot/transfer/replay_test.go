@@ -3,6 +3,7 @@ package transfer_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ func TestReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithTimeout(t.Context(), recordingLimit)
 	defer stop()
 	var b bytes.Buffer
 	recorded, err := transfer.Record(ctx, source.RESTConfig(), &b, snapshot.JSONLines, false, transfer.RecordOptions{
@@ -72,8 +73,8 @@ func TestReplay(t *testing.T) {
 			}
 		},
 	})
-	if err != nil || recorded.Changes < 20 {
-		t.Fatalf("%v: %+v", err, recorded)
+	if err != nil || recorded.Changes < 20 || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		t.Fatalf("%v, %v: %+v", err, ctx.Err(), recorded)
 	}
 	after, _ := save(t, source.RESTConfig(), snapshot.JSONLines, transfer.SaveOptions{})
 

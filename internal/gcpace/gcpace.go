@@ -1,17 +1,18 @@
-// Package gcpace adapts the garbage collector's pace (GOGC) to the load of the process: a cluster
-// under load uses memory to save CPU, and a cluster that becomes idle returns memory to the system.
+// Package gcpace adapts the garbage collector's pace (GOGC) and the memory limit (GOMEMLIMIT) to the load of the process:
+// a cluster under load uses memory to save CPU, and a cluster that becomes idle returns memory to the system.
 //
 // Creating pods allocates hundreds of megabytes a second, and at Go's default pace the collector
 // takes a fifth of the CPU. An idle process allocates nothing, and would keep a heap that once was
 // large. The package chooses between two paces by the allocation rate; it has no model of the heap.
 //
-// Only the process of `rehearse up` uses it: the pace applies to a whole process, so a library must
-// not set it. GOGC and GOMEMLIMIT in the environment take precedence. Floor: internal, imports only
+// Only the process of `rehearse up` uses it: both apply to a whole process, so a library must
+// not set them. GOGC and GOMEMLIMIT in the environment take precedence. Floor: internal, imports only
 // the standard library.
 package gcpace
 
 import (
 	"context"
+	"math"
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
@@ -28,17 +29,26 @@ import (
 // at any size: with many live objects, by more than under load. Go collects at least every two minutes, in which an idle cluster of 1,000 nodes allocates about 1.2 GiB, so more room would
 // only be used by bursts.
 const (
-	busyPercent   = 300
-	idlePercent   = 100
-	leastPercent  = 50
-	busyRoom      = 3 << 29   // bytes (1.5 GiB)
-	idleRoom      = 5 << 28   // bytes (1.25 GiB)
-	stepPercent   = 25        // smaller changes do not justify the pause that setting GOGC causes
-	busyBytes     = 128 << 20 // allocated in a period; an idle cluster of a thousand nodes allocates a twelfth of it
-	period        = time.Second
-	quietPeriods  = 10
-	workPeriods   = 5   // the number of busy periods after which memory is returned
-	limitFraction = 0.7 // of the machine's memory; the memory limit of the process
+	busyPercent  = 300
+	idlePercent  = 100
+	leastPercent = 50
+	busyRoom     = 3 << 29   // bytes (1.5 GiB)
+	idleRoom     = 5 << 28   // bytes (1.25 GiB)
+	stepPercent  = 25        // smaller changes do not justify the pause that setting GOGC causes
+	busyBytes    = 128 << 20 // allocated in a period; an idle cluster of a thousand nodes allocates a twelfth of it
+	period       = time.Second
+	quietPeriods = 10
+	workPeriods  = 5 // the number of busy periods after which memory is returned
+)
+
+// The memory limit (GOMEMLIMIT) counts what GOGC does not: the free space between live objects, which grows when objects that live long are created
+// between others that die soon, above all when other processes slow the collector down. The limit is twice what is live and limitRoom, so that the
+// collector always has as much room as the live objects take; it is leastLimit for a smaller heap, and at most limitFraction of the machine's memory.
+const (
+	leastLimit    = 7 << 29   // bytes (3.5 GiB): with the pages of the binary, the process stays below 4 GB
+	limitRoom     = 1 << 29   // bytes (0.5 GiB)
+	limitStep     = 128 << 20 // bytes; smaller changes do not justify the pause that setting the limit causes
+	limitFraction = 0.7
 )
 
 // pace is the state of the decision. quiet counts the quiet periods since the last busy one.
@@ -76,18 +86,27 @@ func (p pace) percent(live uint64) int {
 	return min(max(int(room*100/max(live, 1)), leastPercent), most)
 }
 
-// Run adapts the pace until ctx ends. It starts with the busy pace.
+// memoryLimit returns the memory limit of a process with this many live bytes, on a machine that lets it use at most this many.
+func memoryLimit(live uint64, most int64) int64 {
+	return min(int64(max(leastLimit, 2*live+limitRoom)), most)
+}
+
+// Run adapts the pace and the memory limit until ctx ends. It starts with the busy pace. If the environment sets GOGC, the memory limit
+// stays at limitFraction of the machine's memory.
 func Run(ctx context.Context) {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		if total := machineMemory(); total > 0 {
-			debug.SetMemoryLimit(int64(float64(total) * limitFraction))
-		}
+	most, ownLimit := int64(math.MaxInt64), os.Getenv("GOMEMLIMIT") == ""
+	if total := machineMemory(); total > 0 {
+		most = int64(float64(total) * limitFraction)
+	}
+	if ownLimit {
+		debug.SetMemoryLimit(most)
 	}
 	if os.Getenv("GOGC") != "" {
 		return
 	}
 	p, percent := pace{busy: true, work: workPeriods}, busyPercent // starting the cluster leaves much garbage
 	debug.SetGCPercent(percent)
+	limit := most
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
 	last := sample[0].Value.Uint64()
@@ -100,11 +119,15 @@ func Run(ctx context.Context) {
 		case <-tick.C:
 		}
 		metrics.Read(sample)
-		now := sample[0].Value.Uint64()
+		now, live := sample[0].Value.Uint64(), sample[1].Value.Uint64()
+		if want := memoryLimit(live, most); ownLimit && max(want-limit, limit-want) >= limitStep {
+			limit = want
+			debug.SetMemoryLimit(limit)
+		}
 		var changed bool
 		p, changed = p.next(now - last)
 		last = now
-		want := p.percent(sample[1].Value.Uint64())
+		want := p.percent(live)
 		if !changed && max(want-percent, percent-want) < stepPercent {
 			continue
 		}

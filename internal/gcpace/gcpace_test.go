@@ -1,6 +1,9 @@
 package gcpace
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 func TestPace(t *testing.T) {
 	const busy, idle = busyBytes, busyBytes - 1
@@ -74,6 +77,24 @@ func TestPercent(t *testing.T) {
 	} {
 		if got := (pace{busy: c.busy}).percent(c.live); got != c.want {
 			t.Errorf("busy %v with %d MB live: %d, want %d", c.busy, c.live>>20, got, c.want)
+		}
+	}
+}
+
+// TestMemoryLimit: the collector always has as much room as the live objects take, unless the machine has not.
+func TestMemoryLimit(t *testing.T) {
+	for _, c := range []struct {
+		live       uint64
+		most, want int64
+	}{
+		{0, math.MaxInt64, 7 << 29},
+		{3 << 29, math.MaxInt64, 7 << 29},
+		{2 << 30, math.MaxInt64, 9 << 29},
+		{0, 1 << 30, 1 << 30},
+		{10 << 30, 16 << 30, 16 << 30},
+	} {
+		if got := memoryLimit(c.live, c.most); got != c.want {
+			t.Errorf("%d MB live of at most %d MB: %d, want %d", c.live>>20, c.most>>20, got, c.want)
 		}
 	}
 }

@@ -10,17 +10,21 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/keyutil"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 	"k8s.io/controller-manager/pkg/clientbuilder"
@@ -30,6 +34,7 @@ import (
 	kcmconfig "k8s.io/kubernetes/cmd/kube-controller-manager/app/config"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
+	"k8s.io/kubernetes/pkg/controller"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 	serviceaccounttoken "k8s.io/kubernetes/pkg/serviceaccount"
@@ -132,6 +137,10 @@ func controllerContext(ctx context.Context, config *rest.Config, pods *podcache.
 	minimum := settings.ComponentConfig.Generic.MinResyncPeriod.Duration
 	resync := func() time.Duration { return time.Duration(float64(minimum) * (1 + rand.Float64())) }
 	typed := informers.NewSharedInformerFactoryWithOptions(pods.Client(client, "", nil), resync(), informers.WithTransform(reconcile.DropManagedFields))
+	typed.InformerFor(&corev1.Pod{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+		indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+		return podcache.RememberIndex(coreinformers.NewPodInformer(client, metav1.NamespaceAll, resync, indexers), controller.PodNodeNameKeyIndex)
+	})
 	untyped := metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, resync(), metadatainformer.WithTransform(reconcile.DropManagedFields))
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient))
 	go wait.Until(mapper.Reset, 30*time.Second, ctx.Done())

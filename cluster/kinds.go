@@ -33,9 +33,6 @@ import (
 // seconds in a test with the race detector at a load of 10.
 const servedTimeout = time.Minute
 
-// retryPause is the pause before a write that the API server could not process yet is sent again.
-const retryPause = 100 * time.Millisecond
-
 // conversions are the conversion webhooks of our kinds that have several versions.
 func conversions() map[types.NamespacedName]http.Handler {
 	return map[types.NamespacedName]http.Handler{
@@ -77,12 +74,9 @@ func ensureKinds(ctx context.Context, config *rest.Config, list []string) error 
 				return err
 			}
 			all.Go(func() error {
-				err := wait.PollUntilContextCancel(ctx, retryPause, true, func(ctx context.Context) (bool, error) {
+				err := apiserver.UntilAdmitted(ctx, func(ctx context.Context) error {
 					_, err := client.Resource(definitions[u.GetKind()]).Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: "rehearse", Force: true})
-					if apiserver.NotReady(err) {
-						return false, nil
-					}
-					return true, err
+					return err
 				})
 				if err != nil {
 					return fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)

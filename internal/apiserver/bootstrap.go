@@ -38,33 +38,47 @@ func bootstrapAtOnce(c *genericapiserver.Config, d *handlers) error {
 	}))
 }
 
-// hookPause is the pause before a hook is tried again.
-const hookPause = 100 * time.Millisecond
-
 // whenAdmitted returns a hook that calls create until the API server admits its writes, or stops. A hook that returns an error terminates the
-// process, and on a busy machine the first writes of a server may fail (see NotReady).
+// process, and on a busy machine the first writes of a server may fail (see notReady).
 func whenAdmitted(create func(context.Context) error) genericapiserver.PostStartHookFunc {
 	return func(hook genericapiserver.PostStartHookContext) error {
-		for {
-			err := create(hook)
-			if hook.Err() != nil {
-				return nil // the server stops: no client needs the objects
-			}
-			if err == nil || !NotReady(err) {
-				return err
-			}
-			select {
-			case <-hook.Done():
-			case <-time.After(hookPause):
-			}
+		err := UntilAdmitted(hook, create)
+		if hook.Err() != nil {
+			return nil // the server stops: no client needs the objects
+		}
+		return err
+	}
+}
+
+const (
+	admittedTimeout = 2 * time.Minute        // a busy machine may need several times ten seconds (see notReady)
+	admittedPause   = 100 * time.Millisecond // before a write is tried again
+)
+
+// UntilAdmitted calls write until the API server is ready for it: until it succeeds, or fails for another reason. After two minutes, or when ctx ends, it
+// returns the last error.
+func UntilAdmitted(ctx context.Context, write func(context.Context) error) error {
+	limit := time.NewTimer(admittedTimeout)
+	defer limit.Stop()
+	for {
+		err := write(ctx)
+		if err == nil || !notReady(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-limit.C:
+			return fmt.Errorf("the API server was not ready within %s: %w", admittedTimeout, err)
+		case <-time.After(admittedPause):
 		}
 	}
 }
 
-// NotReady reports whether an error is the answer of a server that is too busy, or of an admission plugin that is not ready: a plugin
+// notReady reports whether an error is the answer of a server that is too busy, or of an admission plugin that is not ready: a plugin
 // whose caches are not complete lets a write wait for ten seconds and then rejects it, without a reason of its own
 // (k8s.io/apiserver, pkg/admission/plugin: webhook/generic, policy/generic and namespace/lifecycle).
-func NotReady(err error) bool {
+func notReady(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "not yet ready to handle request") ||
 		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -49,4 +50,21 @@ func TestWhenAdmitted(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNeverAdmitted: a server that never becomes ready, or a start that ends, is reported with the last answer.
+func TestNeverAdmitted(t *testing.T) {
+	notReady := apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "default", errors.New("not yet ready to handle request"))
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		err := UntilAdmitted(t.Context(), func(context.Context) error { return notReady })
+		if waited := time.Since(begun); !errors.Is(err, notReady) || waited < admittedTimeout || waited > admittedTimeout+time.Second {
+			t.Errorf("%v after %s", err, waited)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := UntilAdmitted(ctx, func(context.Context) error { return notReady }); !errors.Is(err, notReady) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the start has ended: %v", err)
+		}
+	})
 }

@@ -32,9 +32,9 @@ const (
 // the user runs does not know that file; it locks its database.
 func lockDataDir(ctx context.Context, dir string) (*flock.Flock, error) {
 	path := filepath.Join(dir, dataDirLock)
-	lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
+	lock := openLock(path)
 	if err := lockWithin(ctx, lock); err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
+		if errors.Is(err, errLocked) {
 			err = fmt.Errorf("is in use by another process (%s, lock file %s); stop it first or choose another directory", holder(path), path)
 			return nil, fmt.Errorf("data directory %s %w", dir, err)
 		}
@@ -49,7 +49,7 @@ func lockDataDir(ctx context.Context, dir string) (*flock.Flock, error) {
 	switch err := lockWithin(ctx, other); {
 	case err == nil:
 		_ = other.Unlock()
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, errLocked):
 		_ = lock.Unlock()
 		return nil, fmt.Errorf("data directory %s is in use by another etcd, which locks %s; stop it first or choose another directory", dir, database)
 	case !errors.Is(err, fs.ErrNotExist):
@@ -59,11 +59,20 @@ func lockDataDir(ctx context.Context, dir string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// lockWithin waits for a lock for dataDirTimeout; then the error is context.DeadlineExceeded.
+func openLock(path string) *flock.Flock {
+	return flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
+}
+
+var errLocked = errors.New("locked by another process")
+
+// lockWithin waits for a lock for dataDirTimeout; then the error is errLocked. If ctx ends earlier, it is the error of ctx.
 func lockWithin(ctx context.Context, lock *flock.Flock) error {
-	ctx, cancel := context.WithTimeout(ctx, dataDirTimeout)
+	limited, cancel := context.WithTimeout(ctx, dataDirTimeout)
 	defer cancel()
-	_, err := lock.TryLockContext(ctx, lockRetry)
+	_, err := lock.TryLockContext(limited, lockRetry)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return errLocked
+	}
 	return err
 }
 

@@ -176,12 +176,17 @@ func (e *EmbeddedEtcd) Failed() <-chan error { return e.failed }
 func (e *EmbeddedEtcd) Close() { e.close() }
 
 func (e *EmbeddedEtcd) shutdown() {
+	release := sync.OnceFunc(func() {
+		_ = removeSockets(e.dir)
+		_ = e.lock.Unlock()
+	})
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
 		if <-e.opened; e.etcd != nil { // the start may have been interrupted
 			e.etcd.Close()
 		}
+		release()
 	}()
 	var timeout <-chan time.Time // nil: wait until etcd is closed
 	if e.broken.Load() || !e.ready.Load() {
@@ -191,9 +196,11 @@ func (e *EmbeddedEtcd) shutdown() {
 	select {
 	case <-closed:
 	case <-timeout:
+		if e.broken.Load() {
+			release()
+		}
+		// Otherwise etcd still opens its files, for example a large database. It releases the directory when it has opened and closed them.
 	}
-	_ = removeSockets(e.dir)
-	_ = e.lock.Unlock()
 }
 
 func (e *EmbeddedEtcd) prepare(o *genericoptions.EtcdOptions) {

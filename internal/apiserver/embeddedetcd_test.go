@@ -79,6 +79,11 @@ func TestDataDirectoryInUse(t *testing.T) {
 	if _, err := apiserver.StartEmbeddedEtcd(t.Context(), dir); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want one with %q", err, want)
 	}
+	late, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	if _, err := apiserver.StartEmbeddedEtcd(late, dir); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "in use") {
+		t.Errorf("a start whose time is over: error %v", err)
+	}
 	first.Close()
 	second, err := apiserver.StartEmbeddedEtcd(t.Context(), dir)
 	if err != nil {

@@ -42,10 +42,10 @@ const (
 )
 
 // The memory limit (GOMEMLIMIT) counts what GOGC does not: the free space between live objects, which grows when objects that live long are created
-// between others that die soon, above all when other processes slow the collector down. The limit is twice what is live and limitRoom, so that the
-// collector always has as much room as the live objects take; it is leastLimit for a smaller heap, and at most limitFraction of the machine's memory.
+// between others that die soon. The limit is twice what is live and limitRoom, so that the collector has as much room as the live objects take, unless the machine
+// has less memory; it is leastLimit for a smaller heap, and at most limitFraction of the memory of the machine or container. Go does not guarantee it, and it does not count mapped files, such as the database of an embedded etcd.
 const (
-	leastLimit    = 7 << 29   // bytes (3.5 GiB): with the pages of the binary, the process stays below 4 GB
+	leastLimit    = 7 << 29   // bytes (3.5 GiB): with the pages of the binary, less than 4 GB
 	limitRoom     = 1 << 29   // bytes (0.5 GiB)
 	limitStep     = 128 << 20 // bytes; smaller changes do not justify the pause that setting the limit causes
 	limitFraction = 0.7
@@ -86,16 +86,16 @@ func (p pace) percent(live uint64) int {
 	return min(max(int(room*100/max(live, 1)), leastPercent), most)
 }
 
-// memoryLimit returns the memory limit of a process with this many live bytes, on a machine that lets it use at most this many.
+// memoryLimit returns the memory limit of a process with this many live bytes, if it should use at most this many.
 func memoryLimit(live uint64, most int64) int64 {
 	return min(int64(max(leastLimit, 2*live+limitRoom)), most)
 }
 
 // Run adapts the pace and the memory limit until ctx ends. It starts with the busy pace. If the environment sets GOGC, the memory limit
-// stays at limitFraction of the machine's memory.
+// stays at limitFraction of the memory of the machine or container.
 func Run(ctx context.Context) {
 	most, ownLimit := int64(math.MaxInt64), os.Getenv("GOMEMLIMIT") == ""
-	if total := machineMemory(); total > 0 {
+	if total := availableMemory(); total > 0 {
 		most = int64(float64(total) * limitFraction)
 	}
 	if ownLimit {
@@ -138,6 +138,25 @@ func Run(ctx context.Context) {
 			debug.FreeOSMemory()
 		}
 	}
+}
+
+// groupLimits are the files with the memory limit of a container: of version 2 and version 1 of control groups. A container sees its own group there.
+var groupLimits = []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}
+
+// availableMemory returns the memory that the machine has, or that the container may use if that is less, in bytes; 0 if it is unknown.
+func availableMemory() uint64 {
+	available := machineMemory()
+	for _, file := range groupLimits {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		// A group without a limit has "max", or in version 1 a number near 2^63.
+		if limit, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64); err == nil && limit > 0 && limit < available {
+			available = limit
+		}
+	}
+	return available
 }
 
 // machineMemory returns the memory of the machine in bytes; 0 if it is unknown.

@@ -2,6 +2,8 @@ package gcpace
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -81,7 +83,7 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// TestMemoryLimit: the collector always has as much room as the live objects take, unless the machine has not.
+// TestMemoryLimit: the collector has as much room as the live objects take, unless the machine has less memory.
 func TestMemoryLimit(t *testing.T) {
 	for _, c := range []struct {
 		live       uint64
@@ -95,6 +97,27 @@ func TestMemoryLimit(t *testing.T) {
 	} {
 		if got := memoryLimit(c.live, c.most); got != c.want {
 			t.Errorf("%d MB live of at most %d MB: %d, want %d", c.live>>20, c.most>>20, got, c.want)
+		}
+	}
+}
+
+// TestAvailableMemory: the limit of a container counts if it is less than the memory of the machine.
+func TestAvailableMemory(t *testing.T) {
+	machine := machineMemory()
+	if machine == 0 {
+		t.Skip("this system has no /proc/meminfo")
+	}
+	file := filepath.Join(t.TempDir(), "memory.max")
+	defer func(files []string) { groupLimits = files }(groupLimits)
+	groupLimits = []string{file + ".missing", file}
+	for text, want := range map[string]uint64{
+		"max\n": machine, "67108864\n": 64 << 20, "9223372036854771712\n": machine, "0\n": machine, "": machine, "-1": machine,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := availableMemory(); got != want {
+			t.Errorf("with %q: %d bytes, want %d", text, got, want)
 		}
 	}
 }

@@ -9,7 +9,7 @@
 // That matters for workload.Freshness: a reader that has reached a revision has observed every write
 // up to it.
 //
-// It is not an informer: it has no indexes and no event handlers. It is not a general cache either;
+// The cache is not an informer: it has no indexes and no event handlers (RememberIndex makes an index of an informer cheaper). It is not a general cache either;
 // it serves pods of all namespaces, optionally with one field selector, and rejects other requests.
 //
 // Floor: F3. Imports controller/reconcile, client-go and apimachinery.

@@ -8,13 +8,24 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/kubernetes/pkg/controller"
 )
+
+const byNode = "spec.nodeName"
+
+// addByNode adds an index by node, as upstream's AddPodNodeNameIndexer does.
+func addByNode(i cache.SharedIndexInformer) error {
+	return i.AddIndexers(cache.Indexers{byNode: func(o any) ([]string, error) {
+		if node := o.(*corev1.Pod).Spec.NodeName; node != "" {
+			return []string{node}, nil
+		}
+		return nil, nil
+	}})
+}
 
 // informerByNode returns an informer without a source that remembers its index of pods by node, added as upstream's controllers do.
 func informerByNode(t testing.TB) cache.SharedIndexInformer {
-	i := RememberIndex(cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, cache.Indexers{}), controller.PodNodeNameKeyIndex)
-	if err := controller.AddPodNodeNameIndexer(i); err != nil {
+	i := RememberIndex(cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, cache.Indexers{}), byNode)
+	if err := addByNode(i); err != nil {
 		t.Fatal(err)
 	}
 	return i
@@ -28,7 +39,7 @@ func podOn(name, node string, revision int) *corev1.Pod {
 
 // onNode returns the pods that the index has for a node.
 func onNode(t testing.TB, indexer cache.Indexer, node string) map[any]bool {
-	pods, err := indexer.ByIndex(controller.PodNodeNameKeyIndex, node)
+	pods, err := indexer.ByIndex(byNode, node)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +93,33 @@ func TestRememberIndex(t *testing.T) {
 	}
 }
 
+// changedAfterRead is an indexer after whose next read of an index something changes.
+type changedAfterRead struct {
+	cache.Indexer
+	change func()
+}
+
+func (c *changedAfterRead) ByIndex(index, value string) ([]any, error) {
+	objects, err := c.Indexer.ByIndex(index, value)
+	if c.change != nil {
+		c.change()
+		c.change = nil
+	}
+	return objects, err
+}
+
+// A result is not remembered as current if a pod changes after it was read.
+func TestChangeAfterRead(t *testing.T) {
+	indexer := informerByNode(t).GetIndexer().(*rememberingIndexer)
+	must(t, indexer.Add(podOn("p", "a", 1)))
+	indexer.Indexer = &changedAfterRead{Indexer: indexer.Indexer, change: func() { must(t, indexer.Add(podOn("q", "a", 2))) }}
+	for _, want := range []int{1, 2, 2} {
+		if pods := onNode(t, indexer, "a"); len(pods) != want {
+			t.Errorf("%d pods on the node, want %d", len(pods), want)
+		}
+	}
+}
+
 // A writer sees its own write, even if others read at the same time.
 func TestRememberIndexConcurrently(t *testing.T) {
 	indexer := informerByNode(t).GetIndexer()
@@ -127,13 +165,18 @@ func TestRememberedUntilAChange(t *testing.T) {
 		second, _ := indexer.ByIndex(index, value)
 		return &first[0] == &second[0]
 	}
-	if !same(controller.PodNodeNameKeyIndex, "a") {
+	if !same(byNode, "a") {
 		t.Error("the pods of a node are read again although none has changed")
 	}
 	if same("phase", string(corev1.PodRunning)) {
 		t.Error("the result of another index is remembered")
 	}
-	first, _ := indexer.ByIndex(controller.PodNodeNameKeyIndex, "a")
+	must(t, indexer.Add(podOn("q", "b", 2)))
+	onNode(t, indexer, "b")
+	if kept := len(indexer.(*rememberingIndexer).results); kept != 1 {
+		t.Errorf("%d results are kept after a change and one read", kept)
+	}
+	first, _ := indexer.ByIndex(byNode, "a")
 	if grown := append(first, "x"); &grown[0] == &first[0] {
 		t.Error("a caller that appends to a result changes the remembered one")
 	}
@@ -142,8 +185,8 @@ func TestRememberedUntilAChange(t *testing.T) {
 // An index that exists before cannot be observed, so nothing is remembered.
 func TestIndexAddedBefore(t *testing.T) {
 	informer := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, cache.Indexers{})
-	must(t, controller.AddPodNodeNameIndexer(informer))
-	indexer := RememberIndex(informer, controller.PodNodeNameKeyIndex).GetIndexer()
+	must(t, addByNode(informer))
+	indexer := RememberIndex(informer, byNode).GetIndexer()
 	for n := range 3 {
 		must(t, indexer.Add(podOn(fmt.Sprint(n), "a", n)))
 		if pods := onNode(t, indexer, "a"); len(pods) != n+1 {
@@ -156,7 +199,7 @@ func TestIndexAddedBefore(t *testing.T) {
 // with one that remembers.
 func BenchmarkPodsOfNodes(b *testing.B) {
 	plain := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, cache.Indexers{})
-	if err := controller.AddPodNodeNameIndexer(plain); err != nil {
+	if err := addByNode(plain); err != nil {
 		b.Fatal(err)
 	}
 	for name, informer := range map[string]cache.SharedIndexInformer{"upstream": plain, "remembered": informerByNode(b)} {
@@ -169,7 +212,7 @@ func BenchmarkPodsOfNodes(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				for n := range 1000 {
-					if _, err := indexer.ByIndex(controller.PodNodeNameKeyIndex, fmt.Sprint("node-", n)); err != nil {
+					if _, err := indexer.ByIndex(byNode, fmt.Sprint("node-", n)); err != nil {
 						b.Fatal(err)
 					}
 				}

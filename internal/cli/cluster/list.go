@@ -100,7 +100,7 @@ func (a *app) clusters(ctx context.Context, root statedir.Root) ([]clusterItem, 
 			continue
 		}
 		again := ""
-		if a.keep(root, e.Name) == nil {
+		if a.keep(root, e.Name) == nil || isStopped(root, e.Name) {
 			again = "; start it again: rehearse start " + e.Name
 		}
 		if err := a.clear(root, e.Name, true); err != nil {
@@ -109,6 +109,12 @@ func (a *app) clusters(ctx context.Context, root statedir.Root) ([]clusterItem, 
 		a.Say("Cluster %q was killed; its context and files were removed (log: %s)%s.", e.Name, root.LogPath(e.Name), again)
 	}
 	return a.addStopped(root, items)
+}
+
+// isStopped reports whether a configuration of a cluster is kept. A cluster that failed keeps it before its process ends.
+func isStopped(root statedir.Root, name string) bool {
+	stopped, err := root.LoadStopped(name)
+	return err == nil && stopped != nil
 }
 
 // addStopped adds the stopped clusters, in the order of the names.

@@ -149,8 +149,25 @@ func (s *session) wait(ctx context.Context) error {
 			err = errors.New("unknown reason")
 		}
 		s.logger.Error("the cluster failed", "err", err)
-		return fmt.Errorf("cluster %q failed: %w (log: %s)", s.record.Name, err, s.log.Name())
+		return fmt.Errorf("cluster %q failed: %w (log: %s)%s", s.record.Name, err, s.log.Name(), s.keepFailed())
 	}
+}
+
+// keepFailed keeps the configuration of a cluster that failed, such as one whose disk is full, and returns how to start it again: its data directory
+// has its objects. Of a cluster without a data directory, nothing is kept.
+func (s *session) keepFailed() (again string) {
+	if s.o.cluster.DataDir == "" {
+		return ""
+	}
+	root, err := statedir.DefaultRoot(s.a.Getenv)
+	if err == nil {
+		err = s.a.keep(root, s.record.Name)
+	}
+	if err != nil {
+		s.logger.Error("the configuration is not kept", "err", err)
+		return ""
+	}
+	return "; start it again: rehearse start " + s.record.Name
 }
 
 // withdraw removes the kubeconfig entries, then stops the cluster. In this order, a second Ctrl-C during the stop leaves only

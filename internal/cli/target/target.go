@@ -27,7 +27,7 @@ func Default(root statedir.Root, getenv func(string) string) (name, reason strin
 	}
 	switch {
 	case wanted != "":
-		return "", fmt.Sprintf("cluster %q (from REHEARSE_NAME) is not running; start it: rehearse up", wanted), nil
+		return "", fmt.Sprintf("cluster %q (from REHEARSE_NAME) is not running; start it: %s", wanted, StartCommand(root, wanted)), nil
 	case len(running) == 0:
 		return "", "no rehearse cluster is running; start one (rehearse up), or name another with --context", nil
 	case len(running) > 1:

@@ -285,7 +285,7 @@ func (c *Cluster) Kubeconfig() *clientcmdapi.Config {
 }
 
 // RESTConfig returns the administrator's client configuration over the in-process transport, without a socket.
-func (c *Cluster) RESTConfig() *rest.Config { return c.server.RESTConfig("rehearse-admin") }
+func (c *Cluster) RESTConfig() *rest.Config { return c.server.UserConfig("rehearse-admin") }
 
 // Done is closed when the cluster has stopped, by Stop or because it failed.
 func (c *Cluster) Done() <-chan struct{} { return c.done }

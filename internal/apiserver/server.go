@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/client-go/rest"
 
 	"github.com/rehearse-k8s/rehearse/internal/snapshot"
@@ -186,6 +187,14 @@ func (s *Server) Handler() http.Handler { return s.handlers.socket }
 // RESTConfig is the in-process client configuration of one of our own components: protobuf where the kind supports it, no
 // socket, no client-side rate limit. The name is the user of its requests (system:kube-scheduler, …).
 func (s *Server) RESTConfig(name string) *rest.Config { return s.handlers.config(name) }
+
+// UserConfig is RESTConfig for a client of a user, which also receives the API server's warnings, such as those about unknown fields.
+func (s *Server) UserConfig(name string) *rest.Config {
+	c := s.handlers.config(name)
+	transport := c.Transport.(*RoundTripper) // that of config
+	transport.Handler = genericapifilters.WithWarningRecorder(transport.Handler)
+	return c
+}
 
 // Ready waits until /readyz is good, or until the server or ctx ends.
 func (s *Server) Ready(ctx context.Context) error {

@@ -94,6 +94,9 @@ func (s *session) launch(ctx context.Context) error {
 			return console.ErrInterrupted
 		}
 		s.logger.Error("start cluster", "err", err)
+		if s.o.from != "" && s.o.cluster.DataDir != "" && s.o.cluster.StoreFile == "" {
+			err = fmt.Errorf("%w; the data directory %s may contain a part of the snapshot: remove it before you use --from again", err, s.o.cluster.DataDir)
+		}
 		if damaged := (*snapshot.FormatError)(nil); errors.As(err, &damaged) {
 			return &console.InconclusiveError{Message: err.Error()}
 		}

@@ -179,7 +179,7 @@ func (a *app) startCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start [NAME...]",
 		Short: "Start stopped clusters again",
-		Long: `Start clusters that 'rehearse stop' has stopped, or that were killed, with the same configuration, in the background.
+		Long: `Start clusters that 'rehearse stop' has stopped, or that were killed or failed, with the same configuration, in the background.
 
 The API server listens on the port that it had before, so that copies of the kubeconfig stay valid. If another program uses that
 port, and --port was not given to up, start chooses a free one. start reads the files of --stages again.`,

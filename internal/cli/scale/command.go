@@ -3,13 +3,21 @@ package scale
 import (
 	"encoding/csv"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/klog/v2"
 
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
 	"github.com/rehearse-k8s/rehearse/internal/cli/target"
@@ -163,6 +171,31 @@ func (o *flags) parseParams() error {
 			o.request.Params[key] = value
 		}
 	}
+	if o.template != "" {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.request.Params)) {
+		if err := checkParam(o.request.Kind, key, o.request.Params[key]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkParam checks a value for a built-in template. Keys that no template reads are found later.
+func checkParam(kind Kind, key, value string) error {
+	isQuantity := key == "cpu" || key == "memory" || strings.HasPrefix(key, "resource.") ||
+		kind == Node && (key == "pods" || strings.HasPrefix(key, "image."))
+	if isQuantity {
+		if _, err := resource.ParseQuantity(value); err != nil {
+			return console.Usagef("--param %s=%s: must be a quantity, such as 2, 500m or 1Gi", key, value)
+		}
+	}
+	if kind == Pod && key == "grace" {
+		if _, err := strconv.ParseInt(value, 10, 64); err != nil {
+			return console.Usagef("--param %s=%s: must be a whole number of seconds", key, value)
+		}
+	}
 	return nil
 }
 
@@ -173,6 +206,7 @@ func (o *flags) run(cmd *cobra.Command, c *console.Console) error {
 	}
 	ctx, stop := c.Interruptible(cmd.Context())
 	defer stop()
+	klog.SetLogger(logr.Discard()) // client-go logs each interrupted request; the error says it once
 	r := o.request
 	p := c.NewProgress()
 	begin := c.Now()
@@ -181,16 +215,33 @@ func (o *flags) run(cmd *cobra.Command, c *console.Console) error {
 	})
 	result, err := Run(ctx, config, r)
 	p.Clear()
-	if ctx.Err() != nil {
-		err = console.ErrInterrupted
-	}
 	var bad *TemplateError
 	if errors.As(err, &bad) {
 		return console.Usagef("%v", bad)
 	}
-	c.Say("%s %s: %d created, %d deleted, %d already existed (%.1f s)", r.Kind, r.Name,
+	summary := fmt.Sprintf("%s %s: %d created, %d deleted, %d already existed (%.1f s)", r.Kind, r.Name,
 		result.Created, result.Deleted, result.Kept, c.Now().Sub(begin).Seconds())
-	return err
+	const again = "requests without an answer may have been executed too; the same command does the rest"
+	switch {
+	case ctx.Err() != nil:
+		c.Say("Interrupted: %s; %s", summary, again)
+		return console.ErrInterrupted
+	case err != nil && result.Created+result.Deleted > 0:
+		c.Say("Stopped: %s; %s", summary, again)
+		return failed(r, err)
+	case err != nil:
+		return failed(r, err)
+	}
+	c.Say("%s", summary)
+	return nil
+}
+
+// failed is the error of a request that failed.
+func failed(r Request, err error) error {
+	if apierrors.IsNotFound(err) && r.Namespace != "" && strings.Contains(err.Error(), fmt.Sprintf("namespaces %q not found", r.Namespace)) {
+		return fmt.Errorf("scale %s %s: %w; create it first: rehearse kubectl create namespace %s", r.Kind, r.Name, err, r.Namespace)
+	}
+	return fmt.Errorf("scale %s %s: %w", r.Kind, r.Name, err)
 }
 
 // atMostTenPerSecond limits a progress callback to ten calls per second, never concurrent.

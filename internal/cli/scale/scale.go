@@ -3,6 +3,9 @@ package scale
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -93,6 +96,9 @@ func Run(ctx context.Context, config *rest.Config, r Request) (Result, error) {
 	}
 	have, err := s.members(ctx)
 	if err != nil {
+		return Result{}, err
+	}
+	if err := s.checkDigits(have); err != nil {
 		return Result{}, err
 	}
 	var missing []int
@@ -252,6 +258,20 @@ func eachPage(ctx context.Context, r metadata.ResourceInterface, selector string
 }
 
 func (s *scaler) member(i int) string { return fmt.Sprintf("%s-%0*d", s.Name, s.Digits, i) }
+
+// checkDigits returns an error if a member has the number of a desired one and another name: the set was created with another --serial-length, and would be deleted
+// and created again.
+func (s *scaler) checkDigits(have map[string]found) error {
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		digits, ok := strings.CutPrefix(name, s.Name+"-")
+		n, err := strconv.Atoi(digits)
+		if !ok || err != nil || n < 0 || n >= s.Replicas || name == s.member(n) || have[name].terminating {
+			continue
+		}
+		return &TemplateError{fmt.Sprintf("--serial-length %d: %s %q exists, with another length of its number; pass --serial-length %d, or delete the set first (--replicas 0)", s.Digits, s.Kind, name, len(digits))}
+	}
+	return nil
+}
 
 // count counts a write that succeeded.
 func (s *scaler) count(n *atomic.Int64, err error) error {

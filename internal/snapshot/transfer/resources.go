@@ -51,7 +51,9 @@ type clients struct {
 func unlimited(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
-	config.WarningHandler = rest.NoWarnings{} // an object of the user may use a deprecated version
+	if config.WarningHandlerWithContext == nil {
+		config.WarningHandler = rest.NoWarnings{} // an object of the user may use a deprecated version
+	}
 	return config
 }
 

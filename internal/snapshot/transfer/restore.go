@@ -126,7 +126,9 @@ func (r *restorer) run(ctx context.Context, config *rest.Config, in io.Reader) (
 		}
 		defer (*s).close()
 	}
-	if r.clients, err = connect(ctx, config); err != nil {
+	warned := rest.CopyConfig(config)
+	warned.WarningHandlerWithContext = &unknownFields{warn: r.Warn}
+	if r.clients, err = connect(ctx, warned); err != nil {
 		return err
 	}
 	if r.protobuf, err = newProtobufClient(config); err != nil {
@@ -355,7 +357,7 @@ func (e *errLater) Error() string { return e.reason }
 // attempt restores one object. It returns an error only if that ends the restore.
 func (r *restorer) attempt(ctx context.Context, saved *unstructured.Unstructured, failed *spool, final bool) error {
 	// An object that was begun is finished, also after an interrupt.
-	err := r.object(context.WithoutCancel(ctx), saved)
+	err := r.object(withObject(context.WithoutCancel(ctx), saved), saved)
 	var later *errLater
 	switch {
 	case err == nil:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -281,6 +282,32 @@ func TestRestore(t *testing.T) {
 			if refs := a.GetOwnerReferences(); phase != "Running" || a.GetDeletionTimestamp() == nil || len(refs) != 1 || refs[0].UID != pod.GetUID() {
 				t.Errorf("after %d writes: phase %q, owners %v, deletion at %v", n, phase, refs, a.GetDeletionTimestamp())
 			}
+		}
+	})
+
+	// Fields that the API server does not know are named once per object, at most ten.
+	t.Run("unknown fields", func(t *testing.T) {
+		const ns = "unknown-fields"
+		first := configMap(ns, "a", "")
+		objects := []string{namespace(ns), first[:len(first)-1] + ", datta: {a: b}}",
+			"{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: " + ns + "}, spec: {replcas: 7, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a, comand: [x]}]}}}}"}
+		result, warned, err := restore(t, file(t, objects...), transfer.RestoreOptions{Parallel: 1})
+		want := []string{
+			`ConfigMap unknown-fields/a: unknown field "datta" is not restored`,
+			`Deployment unknown-fields/d: unknown field "spec.replcas" is not restored`,
+			`Deployment unknown-fields/d: unknown field "spec.template.spec.containers[0].comand" is not restored`,
+		}
+		slices.Sort(warned)
+		if diff := cmp.Diff(want, warned); diff != "" || err != nil || result.Failed > 0 {
+			t.Errorf("%v, %+v, warnings (-want +got)\n%s", err, result, diff)
+		}
+		for i := range 30 {
+			c := configMap(ns, fmt.Sprint("many-", i), "")
+			objects = append(objects, c[:len(c)-1]+", datta: {a: b}}")
+		}
+		_, warned, err = restore(t, file(t, objects[3:]...), transfer.RestoreOptions{})
+		if err != nil || len(warned) != 11 || warned[10] != "more fields are not restored, because the API server does not know them" {
+			t.Errorf("%v, warnings %q", err, warned)
 		}
 	})
 

@@ -42,7 +42,7 @@ func bootstrapAtOnce(c *genericapiserver.Config, d *handlers) error {
 // process, and on a busy machine the first writes of a server may fail (see notReady).
 func whenAdmitted(create func(context.Context) error) genericapiserver.PostStartHookFunc {
 	return func(hook genericapiserver.PostStartHookContext) error {
-		err := UntilAdmitted(hook, create)
+		err := untilAdmitted(hook, nil, create) // the caller of the server limits its start
 		if hook.Err() != nil {
 			return nil // the server stops: no client needs the objects
 		}
@@ -60,6 +60,10 @@ const (
 func UntilAdmitted(ctx context.Context, write func(context.Context) error) error {
 	limit := time.NewTimer(admittedTimeout)
 	defer limit.Stop()
+	return untilAdmitted(ctx, limit.C, write)
+}
+
+func untilAdmitted(ctx context.Context, limit <-chan time.Time, write func(context.Context) error) error {
 	for {
 		err := write(ctx)
 		if err == nil || !notReady(err) {
@@ -68,7 +72,7 @@ func UntilAdmitted(ctx context.Context, write func(context.Context) error) error
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		case <-limit.C:
+		case <-limit:
 			return fmt.Errorf("the API server was not ready within %s: %w", admittedTimeout, err)
 		case <-time.After(admittedPause):
 		}

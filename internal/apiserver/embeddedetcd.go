@@ -196,10 +196,12 @@ func (e *EmbeddedEtcd) shutdown() {
 	select {
 	case <-closed:
 	case <-timeout:
-		if e.broken.Load() {
+		select {
+		case <-e.opened:
 			release()
+		default:
+			// etcd still opens its files, for example a large database. The directory is released when it has opened and closed them.
 		}
-		// Otherwise etcd still opens its files, for example a large database. It releases the directory when it has opened and closed them.
 	}
 }
 

@@ -188,11 +188,13 @@ func (s *Server) Handler() http.Handler { return s.handlers.socket }
 // socket, no client-side rate limit. The name is the user of its requests (system:kube-scheduler, …).
 func (s *Server) RESTConfig(name string) *rest.Config { return s.handlers.config(name) }
 
-// UserConfig is RESTConfig for a client of a user, which also receives the API server's warnings, such as those about unknown fields.
+// UserConfig is RESTConfig for a client of a user, which also receives the API server's warnings, such as those about unknown fields. They are printed
+// to stderr, each once; the config's WarningHandler can be replaced.
 func (s *Server) UserConfig(name string) *rest.Config {
 	c := s.handlers.config(name)
 	transport := c.Transport.(*RoundTripper) // that of config
 	transport.Handler = genericapifilters.WithWarningRecorder(transport.Handler)
+	c.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true})
 	return c
 }
 

@@ -124,6 +124,9 @@ func (a *app) stop(root statedir.Root, name string) error {
 	if err := a.clear(root, name, false); err != nil {
 		return err
 	}
+	if _, err := root.RemoveStopped(name); err != nil { // of a cluster that was about to start or to fail
+		return fmt.Errorf("state directory: %w", err)
+	}
 	a.Say("Cluster %q has stopped.", name)
 	return nil
 }

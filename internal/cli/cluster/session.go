@@ -32,6 +32,9 @@ type session struct {
 	log    *logFile
 	logger *slog.Logger
 	c      Running
+
+	restoring bool // the restore of --from has begun, and the cluster has not become ready
+	abandoned bool // the configuration of a failed cluster could not be kept: its files stay, for a later command
 }
 
 // openSession claims the name, removes what a killed cluster of that name left, and opens the log.
@@ -90,12 +93,16 @@ func (s *session) launch(ctx context.Context) error {
 	defer p.Clear()
 	c, err := s.a.start(ctx, s.clusterOptions())
 	if err != nil {
+		partial := s.restoring && s.o.cluster.DataDir != ""
 		if ctx.Err() != nil {
+			if partial {
+				s.a.Say("Interrupted: the data directory %s may contain a part of the snapshot; remove it before you use --from again.", s.o.cluster.DataDir)
+			}
 			return console.ErrInterrupted
 		}
 		s.logger.Error("start cluster", "err", err)
-		if s.o.from != "" && s.o.cluster.DataDir != "" && s.o.cluster.StoreFile == "" {
-			err = fmt.Errorf("%w; the data directory %s may contain a part of the snapshot: remove it before you use --from again", err, s.o.cluster.DataDir)
+		if partial {
+			err = fmt.Errorf("%w; the data directory %s contains the cluster without the rest of the snapshot: remove it before you use --from again", err, s.o.cluster.DataDir)
 		}
 		if damaged := (*snapshot.FormatError)(nil); errors.As(err, &damaged) {
 			return &console.InconclusiveError{Message: err.Error()}
@@ -135,10 +142,7 @@ func (s *session) publish() error {
 	if err := s.files.Merge(r.Context, config); err != nil {
 		return err
 	}
-	if s.o.resume != notStopped {
-		return s.a.forgetStopped(r.Name)
-	}
-	return nil
+	return s.a.forgetStopped(r.Name)
 }
 
 // wait returns when the user interrupts the command, or when the cluster fails.
@@ -164,11 +168,11 @@ func (s *session) keepFailed() (again string) {
 	}
 	root, err := statedir.DefaultRoot(s.a.Getenv)
 	if err == nil {
-		err = s.a.keep(root, s.record.Name)
+		err = s.a.keep(root, s.record.Name, true)
 	}
 	if err != nil {
-		s.logger.Error("the configuration is not kept", "err", err)
-		return ""
+		s.abandoned = true
+		return fmt.Sprintf("; its configuration could not be kept now (%v): 'rehearse start %s' tries it again", err, s.record.Name)
 	}
 	return "; start it again: rehearse start " + s.record.Name
 }
@@ -189,6 +193,10 @@ func (s *session) withdraw() {
 func (s *session) close(err error) {
 	failed := err != nil && !errors.Is(err, console.ErrInterrupted)
 	_ = s.log.Close()
+	if s.abandoned {
+		_ = s.dir.Abandon()
+		return
+	}
 	if err := s.dir.Release(failed); err != nil {
 		s.a.Say("rehearse: state directory: %s", console.Message(err))
 	}

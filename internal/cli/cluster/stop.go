@@ -75,7 +75,7 @@ func (a *app) suspend(root statedir.Root, name string) error {
 		}
 		return err
 	}
-	if err := a.keep(root, name); err != nil {
+	if err := a.keep(root, name, false); err != nil && !isStopped(root, name) {
 		return err
 	}
 	if e.Live {
@@ -94,8 +94,8 @@ func (a *app) suspend(root statedir.Root, name string) error {
 // errInMemory reports a cluster that cannot be started again.
 var errInMemory = errors.New("it has no --data-dir, so its objects are lost when it stops; save them with 'rehearse snapshot save', and use 'rehearse down'")
 
-// keep saves the configuration of a cluster that runs or was killed, so that start can start it again.
-func (a *app) keep(root statedir.Root, name string) error {
+// keep saves the configuration of a cluster that runs, failed or was killed, so that start can start it again.
+func (a *app) keep(root statedir.Root, name string, failed bool) error {
 	rec := awaitRecord(root, name)
 	if rec == nil { // it does not run
 		e, _, err := root.Look(name)
@@ -133,7 +133,7 @@ func (a *app) keep(root statedir.Root, name string) error {
 		return err
 	}
 	return root.SaveStopped(statedir.Stopped{
-		Name: name, At: a.Now().UTC().Truncate(time.Second), DataDir: c.Spec.DataDir, Port: portOf(rec.URL), Config: string(kept),
+		Name: name, At: a.Now().UTC().Truncate(time.Second), DataDir: c.Spec.DataDir, Failed: failed, Port: portOf(rec.URL), Config: string(kept),
 	})
 }
 
@@ -158,10 +158,15 @@ func (a *app) checkStopped(o *upOptions) error {
 	}
 	name := o.cluster.Name
 	stopped, err := root.LoadStopped(name)
-	if err == nil && stopped != nil {
+	if err == nil && stopped != nil && !(stopped.Failed && isSame(stopped.DataDir, o.cluster.DataDir)) {
 		err = fmt.Errorf("cluster %q is stopped; start it (rehearse start %s), remove it (rehearse down %s), or choose another --name", name, name, name)
 	}
 	return err
+}
+
+// isSame reports whether two paths name the same directory.
+func isSame(one, other string) bool {
+	return other != "" && absolutePaths([]string{one})[0] == absolutePaths([]string{other})[0]
 }
 
 // forgetStopped removes what was kept of a stopped cluster.
@@ -209,7 +214,7 @@ func (a *app) resume(ctx context.Context, root statedir.Root, name string, timeo
 		a.Say("Cluster %q is already running.", name)
 		return nil
 	case ok: // it was killed
-		if err := a.keep(root, name); err != nil {
+		if err := a.keep(root, name, true); err != nil && !isStopped(root, name) {
 			return err
 		}
 		if err := a.clear(root, name, false); err != nil {

@@ -302,6 +302,7 @@ func (s *session) clusterOptions() cluster.Options {
 	}
 	if s.o.from != "" && c.StoreFile == "" {
 		c.BeforeControllers = func(ctx context.Context, config *rest.Config) error {
+			s.restoring = true
 			return snapshot.Restore(ctx, s.a.Console, config, s.o.from)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/rehearse-k8s/rehearse/internal/cli/console"
@@ -184,6 +185,9 @@ func (o *flags) parseParams() error {
 
 // checkParam checks a value for a built-in template. Keys that no template reads are found later.
 func checkParam(kind Kind, key, value string) error {
+	if kind == Pod && value == "" {
+		return nil // as without the parameter
+	}
 	isQuantity := key == "cpu" || key == "memory" || strings.HasPrefix(key, "resource.") ||
 		kind == Node && (key == "pods" || strings.HasPrefix(key, "image."))
 	if isQuantity {
@@ -207,6 +211,7 @@ func (o *flags) run(cmd *cobra.Command, c *console.Console) error {
 	ctx, stop := c.Interruptible(cmd.Context())
 	defer stop()
 	klog.SetLogger(logr.Discard()) // client-go logs each interrupted request; the error says it once
+	config.WarningHandler = rest.NewWarningWriter(c.Err, rest.WarningWriterOptions{Deduplicate: true})
 	r := o.request
 	p := c.NewProgress()
 	begin := c.Now()
@@ -221,13 +226,13 @@ func (o *flags) run(cmd *cobra.Command, c *console.Console) error {
 	}
 	summary := fmt.Sprintf("%s %s: %d created, %d deleted, %d already existed (%.1f s)", r.Kind, r.Name,
 		result.Created, result.Deleted, result.Kept, c.Now().Sub(begin).Seconds())
-	const again = "requests without an answer may have been executed too; the same command does the rest"
+	const unanswered = "requests without an answer may have been executed too"
 	switch {
 	case ctx.Err() != nil:
-		c.Say("Interrupted: %s; %s", summary, again)
+		c.Say("Interrupted: %s; %s; the same command does the rest", summary, unanswered)
 		return console.ErrInterrupted
 	case err != nil && result.Created+result.Deleted > 0:
-		c.Say("Stopped: %s; %s", summary, again)
+		c.Say("Stopped: %s; %s", summary, unanswered)
 		return failed(r, err)
 	case err != nil:
 		return failed(r, err)
@@ -239,7 +244,7 @@ func (o *flags) run(cmd *cobra.Command, c *console.Console) error {
 // failed is the error of a request that failed.
 func failed(r Request, err error) error {
 	if apierrors.IsNotFound(err) && r.Namespace != "" && strings.Contains(err.Error(), fmt.Sprintf("namespaces %q not found", r.Namespace)) {
-		return fmt.Errorf("scale %s %s: %w; create it first: rehearse kubectl create namespace %s", r.Kind, r.Name, err, r.Namespace)
+		return fmt.Errorf("scale %s %s: %w; create it first (kubectl create namespace %s)", r.Kind, r.Name, err, r.Namespace)
 	}
 	return fmt.Errorf("scale %s %s: %w", r.Kind, r.Name, err)
 }

@@ -214,6 +214,9 @@ func (d *Dir) Release(keepLog bool) error {
 	return errors.Join(err, d.lock.Unlock())
 }
 
+// Abandon releases the name and leaves all files, as those of a process that was killed.
+func (d *Dir) Abandon() error { return d.lock.Unlock() }
+
 func remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -19,6 +19,8 @@ type Stopped struct {
 	At time.Time `json:"at"`
 	// DataDir contains the objects.
 	DataDir string `json:"dataDir"`
+	// Failed is true if the cluster failed or was killed, so that 'rehearse up' with the same data directory starts it too.
+	Failed bool `json:"failed,omitempty"`
 	// Port is the port that the API server had, 0 if unknown. Copies of the kubeconfig contain it.
 	Port int `json:"port,omitempty"`
 	// Config is the effective configuration, as YAML of kind Cluster.

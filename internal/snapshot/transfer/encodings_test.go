@@ -99,10 +99,17 @@ func TestRestoreEncodings(t *testing.T) {
 				named("{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a, namespace: NS}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: b}]}}, volumeClaimTemplates: [{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: a}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]}}"),
 				named("{apiVersion: " + group + "/v1, kind: Widget, metadata: {name: a, namespace: NS}}"),
 			}
-			seen := &encodings{writes: map[string][]string{}}
-			result, err := transfer.Restore(t.Context(), seen.client(c.RESTConfig(), ns == "rejected"), bytes.NewReader(file(t, objects...)), transfer.RestoreOptions{Parallel: 1, Warn: t.Errorf})
+			seen, warned := &encodings{writes: map[string][]string{}}, &warnings{}
+			result, err := transfer.Restore(t.Context(), seen.client(c.RESTConfig(), ns == "rejected"), bytes.NewReader(file(t, objects...)), transfer.RestoreOptions{Parallel: 1, Warn: warned.add})
 			if err != nil || result.Created != len(objects) {
 				t.Fatalf("%v: %+v", err, result)
+			}
+			unknown := []string{
+				named(`Pod NS/new: unknown field "spec.fieldOfTheFuture" is not restored`),
+				named(`Pod NS/new-status: unknown field "status.fieldOfTheFuture" is not restored`),
+			}
+			if d := cmp.Diff(unknown, warned.text); d != "" {
+				t.Errorf("warnings: (-want +got)\n%s", d)
 			}
 			expected := map[string][]string{}
 			for path, encodings := range want {

@@ -52,7 +52,8 @@ func TestWhenAdmitted(t *testing.T) {
 	}
 }
 
-// TestNeverAdmitted: a server that never becomes ready, or a start that ends, is reported with the last answer.
+// TestNeverAdmitted: a server that never becomes ready, or a start that ends, is reported with the last answer. A hook, whose error would terminate the process,
+// has no limit.
 func TestNeverAdmitted(t *testing.T) {
 	notReady := apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "default", errors.New("not yet ready to handle request"))
 	synctest.Test(t, func(t *testing.T) {
@@ -65,6 +66,16 @@ func TestNeverAdmitted(t *testing.T) {
 		defer cancel()
 		if err := UntilAdmitted(ctx, func(context.Context) error { return notReady }); !errors.Is(err, notReady) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the start has ended: %v", err)
+		}
+		begun = time.Now()
+		hook := whenAdmitted(func(context.Context) error {
+			if time.Since(begun) < 2*admittedTimeout {
+				return notReady
+			}
+			return nil
+		})
+		if err := hook(genericapiserver.PostStartHookContext{Context: t.Context()}); err != nil {
+			t.Errorf("the hook has ended: %v", err)
 		}
 	})
 }

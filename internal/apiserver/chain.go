@@ -14,7 +14,7 @@ import (
 // inProcessChain is the handler chain of the in-process transport. Authentication, impersonation, authorization and audit are
 // as for all requests, and admission, registry and managed fields follow. It omits what protects a server from clients on a
 // socket: priority and fairness, the timeout that answers for a stuck handler on a second goroutine, tracing, and headers for
-// browsers; and warnings, which only users read (Server.UserConfig). They use about a third of the CPU time of a small write.
+// browsers. They use about a third of the CPU time of a small write. Only users read warnings, so Server.UserConfig adds them.
 func inProcessChain(api http.Handler, c *genericapiserver.Config) http.Handler {
 	h := genericapifilters.WithAuthorization(api, c.Authorization.Authorizer, c.Serializer)
 	h = impersonation.WithImpersonation(h, c.Authorization.Authorizer, c.Serializer)

@@ -95,7 +95,7 @@ func memoryLimit(live uint64, most int64) int64 {
 // stays at limitFraction of the memory of the machine or container.
 func Run(ctx context.Context) {
 	most, ownLimit := int64(math.MaxInt64), os.Getenv("GOMEMLIMIT") == ""
-	if total := availableMemory(); total > 0 {
+	if total := withinLimits(machineMemory(), groupLimits); total > 0 {
 		most = int64(float64(total) * limitFraction)
 	}
 	if ownLimit {
@@ -143,10 +143,9 @@ func Run(ctx context.Context) {
 // groupLimits are the files with the memory limit of a container: of version 2 and version 1 of control groups. A container sees its own group there.
 var groupLimits = []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}
 
-// availableMemory returns the memory that the machine has, or that the container may use if that is less, in bytes; 0 if it is unknown.
-func availableMemory() uint64 {
-	available := machineMemory()
-	for _, file := range groupLimits {
+// withinLimits returns the least of the available bytes and of the limits in the files. A file that is missing or has no number is no limit.
+func withinLimits(available uint64, files []string) uint64 {
+	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			continue

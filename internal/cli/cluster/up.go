@@ -209,7 +209,7 @@ func (o *upOptions) validateFrom(cmd *cobra.Command) error {
 		return nil
 	}
 	if files, _ := os.ReadDir(c.DataDir); len(files) > 0 {
-		return console.Usagef("--from: the data directory %s is not empty; choose another one, remove it, or start its cluster without --from and without the objects of the file", c.DataDir)
+		return console.Usagef("--from: the data directory %s is not empty; choose another one, remove it, or start its cluster without --from", c.DataDir)
 	}
 	return nil
 }

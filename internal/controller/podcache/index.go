@@ -1,6 +1,7 @@
 package podcache
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -13,14 +14,13 @@ import (
 // The nodelifecycle controller asks for the pods of every node every five seconds, whether a pod has changed or not. For 100,000 pods,
 // client-go looks up each of them in a map by its key, which was 9 % of what an idle cluster needs of a core (docs/design/performance.md).
 func RememberIndex(informer cache.SharedIndexInformer, index string) cache.SharedIndexInformer {
-	return &rememberingInformer{SharedIndexInformer: informer, index: index, indexer: &rememberingIndexer{
+	return &rememberingInformer{SharedIndexInformer: informer, indexer: &rememberingIndexer{
 		Indexer: informer.GetIndexer(), index: index, results: map[string][]any{},
 	}}
 }
 
 type rememberingInformer struct {
 	cache.SharedIndexInformer
-	index   string
 	indexer *rememberingIndexer
 }
 
@@ -56,10 +56,7 @@ func (x *rememberingIndexer) counted(added cache.Indexers) cache.Indexers {
 	if !ok {
 		return added
 	}
-	result := cache.Indexers{}
-	for name, f := range added {
-		result[name] = f
-	}
+	result := maps.Clone(added)
 	result[x.index] = func(obj any) ([]string, error) {
 		x.changes.Add(1)
 		return values(obj)

@@ -78,7 +78,7 @@ func (s bufferedStorage) Watch(ctx context.Context, key string, o storage.ListOp
 		}
 		return now
 	}
-	return newBufferedWatch(source, o.ResourceVersion, initial, from, revision, s.limit, s.ready), nil
+	return newBufferedWatch(ctx, source, o.ResourceVersion, initial, from, revision, s.limit, s.ready), nil
 }
 
 // start returns the initial events of the watch, nil if it has none, and changes the options to those of a watch for the
@@ -157,7 +157,9 @@ func (i *initialEvents) next() (e watch.Event, ok bool) {
 	case len(i.objects) > 0:
 		e = watch.Event{Type: watch.Added, Object: i.objects[0].DeepCopyObject()}
 		i.objects[0] = nil
-		i.objects = i.objects[1:]
+		if i.objects = i.objects[1:]; len(i.objects) == 0 {
+			i.objects = nil // an empty slice would keep the whole array
+		}
 		return e, true
 	case i.end != nil:
 		e = watch.Event{Type: watch.Bookmark, Object: i.end}

@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"context"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -39,10 +41,11 @@ type bufferedWatch struct {
 // was written to in the meantime.
 const maxEmptyRestarts = 20
 
-// newBufferedWatch starts a watch whose channel holds up to ready events.
-func newBufferedWatch(source watch.Interface, at string, initial *initialEvents, restart func(revision string) (watch.Interface, error), revision func() uint64, limit, ready int) *bufferedWatch {
+// newBufferedWatch starts a watch whose channel holds up to ready events. It also ends with the context: upstream's handler does not stop a watch whose
+// encoding it rejects, such as YAML.
+func newBufferedWatch(ctx context.Context, source watch.Interface, at string, initial *initialEvents, restart func(revision string) (watch.Interface, error), revision func() uint64, limit, ready int) *bufferedWatch {
 	w := &bufferedWatch{source: source, initial: initial, at: at, restart: restart, revision: revision, limit: limit, result: make(chan watch.Event, ready), stop: make(chan struct{}, 1)}
-	go w.run()
+	go w.run(ctx)
 	return w
 }
 
@@ -57,7 +60,7 @@ func (w *bufferedWatch) Stop() {
 	}
 }
 
-func (w *bufferedWatch) run() {
+func (w *bufferedWatch) run(ctx context.Context) {
 	defer close(w.result)
 	defer func() { w.source.Stop() }()
 	in := w.source.ResultChan()
@@ -94,6 +97,8 @@ func (w *bufferedWatch) run() {
 				queue = nil // release the memory of a burst
 			}
 		case <-w.stop:
+			return
+		case <-ctx.Done():
 			return
 		}
 	}

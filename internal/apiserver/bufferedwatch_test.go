@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -29,7 +31,7 @@ func number(t *testing.T, e watch.Event) (i int) {
 func TestBufferedWatchOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents, resultEvents)
+		w := newBufferedWatch(t.Context(), source, "", nil, nil, nil, maxBufferedEvents, resultEvents)
 		const n = 10_000
 		for i := range n {
 			source.Action(event(i).Type, event(i).Object)
@@ -52,7 +54,7 @@ func TestBufferedWatchOrder(t *testing.T) {
 func TestBufferedWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents, resultEvents)
+		w := newBufferedWatch(t.Context(), source, "", nil, nil, nil, maxBufferedEvents, resultEvents)
 		source.Add(event(0).Object)
 		source.Stop()
 		if e, ok := <-w.ResultChan(); !ok || number(t, e) != 0 {
@@ -65,7 +67,7 @@ func TestBufferedWatchEnds(t *testing.T) {
 		w.Stop()
 
 		source = watch.NewFake()
-		w = newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents, 0)
+		w = newBufferedWatch(t.Context(), source, "", nil, nil, nil, maxBufferedEvents, 0)
 		source.Add(event(0).Object)
 		synctest.Wait() // the watch waits for its reader
 		w.Stop()
@@ -82,7 +84,7 @@ func TestBufferIsLimited(t *testing.T) {
 		for i := range kept + 100 {
 			source.Add(event(i).Object)
 		}
-		w := newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents, resultEvents)
+		w := newBufferedWatch(t.Context(), source, "", nil, nil, nil, maxBufferedEvents, resultEvents)
 		synctest.Wait()
 		seen := 0
 		for e := range w.ResultChan() {
@@ -136,7 +138,7 @@ func TestBufferedWatchResumes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var after []string
 				next := c.sources[1:]
-				w := newBufferedWatch(c.sources[0], "1", nil, func(revision string) (watch.Interface, error) {
+				w := newBufferedWatch(t.Context(), c.sources[0], "1", nil, func(revision string) (watch.Interface, error) {
 					after = append(after, revision)
 					if len(next) == 0 {
 						return nil, gone
@@ -157,7 +159,7 @@ func TestBufferedWatchResumes(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		times := 0
-		w := newBufferedWatch(ended(), "1", nil, func(string) (watch.Interface, error) {
+		w := newBufferedWatch(t.Context(), ended(), "1", nil, func(string) (watch.Interface, error) {
 			times++
 			return ended(), nil
 		}, nil, maxBufferedEvents, resultEvents)
@@ -177,7 +179,7 @@ func TestInitialEventsDoNotCount(t *testing.T) {
 			initial.objects = append(initial.objects, event(i).Object)
 		}
 		sources := []watch.Interface{ended(revised(watch.Modified, present+1)), watch.NewFake()}
-		w := newBufferedWatch(ended(), fmt.Sprint(present), initial, func(string) (watch.Interface, error) {
+		w := newBufferedWatch(t.Context(), ended(), fmt.Sprint(present), initial, func(string) (watch.Interface, error) {
 			source := sources[0]
 			sources = sources[1:]
 			return source, nil
@@ -224,7 +226,7 @@ func TestWatchOfNoneOfTheWrites(t *testing.T) {
 					}
 					return 7
 				}
-				w := newBufferedWatch(ended(), "1", nil, restart, revision, maxBufferedEvents, resultEvents)
+				w := newBufferedWatch(t.Context(), ended(), "1", nil, restart, revision, maxBufferedEvents, resultEvents)
 				synctest.Wait()
 				events := 0
 				if _, ok := <-w.ResultChan(); ok {
@@ -244,7 +246,7 @@ func TestWatchOfNoneOfTheWrites(t *testing.T) {
 func TestReaderFindsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewFake()
-		w := newBufferedWatch(source, "", nil, nil, nil, maxBufferedEvents, resultEvents)
+		w := newBufferedWatch(t.Context(), source, "", nil, nil, nil, maxBufferedEvents, resultEvents)
 		for i := range 3 * resultEvents {
 			source.Action(event(i).Type, event(i).Object)
 		}
@@ -257,4 +259,38 @@ func TestReaderFindsEvents(t *testing.T) {
 		}
 		w.Stop()
 	})
+}
+
+// TestBufferedWatchEndsWithContext: upstream's handler does not stop a watch whose encoding it rejects; the context of the request ends.
+func TestBufferedWatchEndsWithContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		source := watch.NewFake()
+		var initial initialEvents
+		for i := range 3 * resultEvents {
+			initial.objects = append(initial.objects, event(i).Object)
+		}
+		w := newBufferedWatch(ctx, source, "", &initial, nil, nil, maxBufferedEvents, resultEvents)
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if !source.IsStopped() {
+			t.Error("the watch has not ended")
+		}
+		for range w.ResultChan() { // without the context, it would end here
+		}
+	})
+}
+
+// TestInitialEventsReleaseObjects: after the last event, nothing of the list is kept for the life of the watch.
+func TestInitialEventsReleaseObjects(t *testing.T) {
+	initial := &initialEvents{objects: []runtime.Object{event(0).Object, event(1).Object}}
+	for range 2 {
+		if _, ok := initial.next(); !ok {
+			t.Fatal("an event is missing")
+		}
+	}
+	if _, ok := initial.next(); ok || initial.objects != nil {
+		t.Error("the list is kept")
+	}
 }

@@ -233,6 +233,10 @@ func (w *streamedResponse) Write(b []byte) (int, error) {
 	if w.closed || w.ctx.Err() != nil {
 		return 0, io.ErrClosedPipe
 	}
+	// A reader that is always a little behind never empties the buffer, so what it has read is removed here. That copies each byte at most once on average.
+	if w.off >= len(w.buf)/2 && len(w.buf)+len(b) > cap(w.buf) {
+		w.buf, w.off = w.buf[:copy(w.buf, w.buf[w.off:])], 0
+	}
 	w.buf = append(w.buf, b...)
 	w.wake.Broadcast()
 	return len(b), nil

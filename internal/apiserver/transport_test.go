@@ -221,6 +221,28 @@ func TestSlowReaderBlocksWriter(t *testing.T) {
 	}
 }
 
+// TestReaderBehindWriter: a watch whose client is always a little behind does not keep what it has read.
+func TestReaderBehindWriter(t *testing.T) {
+	w := newStreamedResponse(t.Context())
+	frame := bytes.Repeat([]byte("x"), 1<<10)
+	buf := make([]byte, len(frame))
+	write := func() {
+		if _, err := w.Write(frame); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	for range 100_000 {
+		write()
+		if n, err := w.Read(buf); n != len(frame) || err != nil {
+			t.Fatalf("read %d bytes: %v", n, err)
+		}
+		if cap(w.buf) > 1<<16 {
+			t.Fatalf("the buffer has %d bytes for %d that wait", cap(w.buf), len(w.buf)-w.off)
+		}
+	}
+}
+
 func TestLocalPort(t *testing.T) {
 	for _, c := range []struct {
 		value string

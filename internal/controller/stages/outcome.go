@@ -110,6 +110,10 @@ func (t *table) done(now time.Time, j job, o outcome) {
 	defer t.mu.Unlock()
 	e := j.entry
 	if t.entries[j.id] != e {
+		// The pod was deleted during the job, which may have assigned addresses to it. No other event will release them.
+		if t.entries[j.id] == nil && j.key.kind == stage.KindPod {
+			t.podChanged(j.uid, nil)
+		}
 		return
 	}
 	e.busy = false
@@ -151,7 +155,7 @@ func (t *table) done(now time.Time, j job, o outcome) {
 			t.reportTrouble(e, j.decision.Stage, o.problem)
 		}
 		if o.overran {
-			t.overrun(e, j.decision.Stage, o.problem)
+			t.overrun(e, j.stages, j.decision.Stage, o.problem)
 		}
 		if o.permanent || o.answered {
 			t.rejected(e, j.decision.Stage)

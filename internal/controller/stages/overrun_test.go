@@ -61,6 +61,28 @@ func TestTemplateOverruns(t *testing.T) {
 	}
 }
 
+// TestOverrunOfEarlierStage checks that a job of a stage that was corrected meanwhile does not count against the corrected one.
+func TestOverrunOfEarlierStage(t *testing.T) {
+	b := newHarness(t, testStages)
+	b.table.leftOut = func(name, problem string) { t.Errorf("%s is left out: %s", name, problem) }
+	for i := range mostOverruns {
+		p := testPod(2+i, "go")
+		p.Name, p.UID = strings.Repeat("p", i+1), types.UID(strings.Repeat("u", i+1))
+		b.observe(p)
+	}
+	b.advance(time.Hour)
+	var jobs []job
+	for range mostOverruns {
+		jobs = append(jobs, b.want("act"))
+	}
+	b.table.setStages(b.now, testSet(t, testStages))
+	for _, j := range jobs {
+		b.table.done(b.now, j, outcome{kind: failed, permanent: true, overran: true, problem: "too much"})
+	}
+	b.advance(time.Hour)
+	b.want("act")
+}
+
 // lockTaker is an object that takes the table's lock when a decision on it is made.
 type lockTaker struct {
 	stage.Object

@@ -413,6 +413,21 @@ func TestDelete(t *testing.T) {
 		b.play(j, testPod(3, "go")) // the answer arrives after the delete
 		b.wantEmpty()
 	})
+	t.Run("while addresses are assigned", func(t *testing.T) {
+		b, a := newHarness(t, testStages), newTestAddresses()
+		b.table.podChanged = a.observePod
+		b.observe(testPod(2, "go"))
+		b.advance(20 * time.Second)
+		j := b.want("act")
+		b.table.forget(b.now, "p-uid")
+		if _, err := a.podIPs(j.uid, "node-1"); err != nil { // the template is rendered after the delete
+			t.Fatal(err)
+		}
+		b.table.done(b.now, j, outcome{kind: outdated})
+		if len(a.pods) > 0 || len(a.owners) > 0 {
+			t.Errorf("addresses are kept: %v", a.owners)
+		}
+	})
 	t.Run("detected without the object", func(t *testing.T) {
 		b := newHarness(t, testStages)
 		b.observe(testPod(2, "go"))

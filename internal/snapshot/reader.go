@@ -221,6 +221,8 @@ func (r *Reader) document() (map[string]any, error) {
 		r.last = last
 		doc, err := Decode(data)
 		switch {
+		case err != nil && r.documents == 0 && !bytes.Contains(data, []byte("apiVersion")): // which the first document begins with
+			return nil, &FormatError{Message: fmt.Sprintf("not a snapshot: it must begin with an object in YAML, or in one line of JSON: %v", err)}
 		case err != nil && last: // a file that is cut off usually ends in the middle of a document
 			return nil, r.truncated()
 		case err != nil:

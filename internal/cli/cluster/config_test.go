@@ -51,7 +51,7 @@ func TestEveryFlagHasAField(t *testing.T) {
 func TestPrintConfig(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	writeFile(t, file, "")
+	writeFile(t, file, "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n") // also a snapshot
 	stages := filepath.Join(dir, "stages.yaml")
 	writeFile(t, stages, "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: a}\n")
 	with := func(args ...string) []string { return append(args, "--etcd-servers=http://a:1,http://b:2") }

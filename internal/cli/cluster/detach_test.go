@@ -68,7 +68,7 @@ func TestDownLeavesAClusterThatStarts(t *testing.T) {
 // TestStartTimeout: a cluster that begins with a snapshot is not killed while it restores, unless the user says so.
 func TestStartTimeout(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
-	writeFile(t, file, "")
+	writeFile(t, file, "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
 	for _, c := range []struct {
 		args []string
 		want time.Duration

@@ -43,10 +43,10 @@ waits for more, until the cluster stops or Ctrl-C. The log of a cluster that fai
 				return console.Usagef("logs takes one name, got %d", len(args))
 			case len(args) == 1 && cmd.Flags().Changed("name"):
 				return console.Usagef("--name and an argument are mutually exclusive")
+			case tail < -1:
+				return console.Usagef("--tail %d: must not be negative, except for -1 (all)", tail)
 			case len(args) == 1:
 				name = args[0]
-			case cmd.Flags().Changed("tail") && tail < 0:
-				return console.Usagef("--tail %d: must not be negative", tail)
 			}
 			if name != "" {
 				if err := target.ValidateName(name); err != nil {

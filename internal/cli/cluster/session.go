@@ -74,6 +74,17 @@ func (a *app) openSession(o *upOptions, files kubeconfig.Target) (*session, erro
 	return s, nil
 }
 
+// checkContext rejects a context of the same name whose cluster runs. The name is free in this state directory, so the cluster is that of another
+// one, such as of a job with its own HOME, and both share the kubeconfig: its user would lose the context.
+func (s *session) checkContext(ctx context.Context) error {
+	name := target.ContextName(s.record.Name)
+	if server := s.files.Running(ctx, name); server != "" {
+		return fmt.Errorf("kubeconfig %s has the context %q of a running cluster (%s) of another state directory; choose another --name, or pass --kubeconfig with another file",
+			s.files.Path, name, server)
+	}
+	return nil
+}
+
 // catchFatal reports on stderr that the Kubernetes code in this process called klog.Fatal, which otherwise is only a line in
 // the log file.
 func (s *session) catchFatal() {

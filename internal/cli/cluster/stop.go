@@ -79,9 +79,17 @@ func (a *app) suspend(root statedir.Root, name string) error {
 		return err
 	}
 	if e.Live {
+		kept, err := root.LoadStopped(name)
+		if err != nil {
+			return err
+		}
 		if err := terminate(root, name); err != nil {
 			_, e := root.RemoveStopped(name) // it still runs
 			return errors.Join(err, e)
+		}
+		// A cluster that became ready meanwhile has removed the configuration.
+		if err := root.SaveStopped(*kept); err != nil {
+			return err
 		}
 	}
 	if err := a.clear(root, name, false); err != nil {

@@ -199,7 +199,7 @@ func (o *upOptions) validateFrom(cmd *cobra.Command) error {
 	default:
 		isStore, err := snapshot.IsStore(o.from)
 		if err != nil {
-			return console.Usagef("--from: %v", err)
+			return err
 		}
 		if isStore {
 			c.StoreFile = o.from
@@ -267,6 +267,9 @@ func (a *app) upForeground(outer context.Context, o *upOptions) (err error) {
 		return err
 	}
 	defer func() { s.close(err) }()
+	if err := s.checkContext(ctx); err != nil {
+		return err
+	}
 	begin := a.Now()
 	if err := s.launch(ctx); err != nil {
 		return err

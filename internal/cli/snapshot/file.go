@@ -19,6 +19,9 @@ func checkFree(path string, overwrite bool) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Lstat(path); err == nil {
+			return console.Usagef("%s is a symbolic link to a file that does not exist", path)
+		}
 		return nil
 	case err != nil:
 		return console.Usagef("%v", err)
@@ -31,12 +34,16 @@ func checkFree(path string, overwrite bool) error {
 }
 
 // replaceFile writes a file that only its owner can read, and returns its size. Until write has succeeded, a file of that name
-// stays as it is. For "-" it writes to stdout.
-func replaceFile(path string, stdout io.Writer, write func(io.Writer) error) (size int64, err error) {
+// stays as it is; without overwrite, it stays so afterwards too, and the new file keeps its temporary name. Of a symbolic link, the target is
+// replaced. For "-" it writes to stdout.
+func replaceFile(path string, overwrite bool, stdout io.Writer, write func(io.Writer) error) (size int64, err error) {
 	if path == console.Stdin {
 		counted := &counter{w: stdout}
 		err := write(counted)
 		return counted.n, err
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp") // mode 0600
 	if err != nil {
@@ -45,8 +52,9 @@ func replaceFile(path string, stdout io.Writer, write func(io.Writer) error) (si
 		}
 		return 0, fmt.Errorf("write %s: %w", path, err)
 	}
+	kept := (*existsError)(nil)
 	defer func() {
-		if err != nil {
+		if err != nil && !errors.As(err, &kept) {
 			_ = f.Close()
 			_ = os.Remove(f.Name())
 		}
@@ -64,7 +72,29 @@ func replaceFile(path string, stdout io.Writer, write func(io.Writer) error) (si
 	if err := f.Close(); err != nil {
 		return 0, err
 	}
-	return info.Size(), os.Rename(f.Name(), path)
+	if overwrite {
+		return info.Size(), os.Rename(f.Name(), path)
+	}
+	return info.Size(), renameNew(f.Name(), path)
+}
+
+// existsError reports a file that another program created after checkFree.
+type existsError struct{ path, temporary string }
+
+func (e *existsError) Error() string {
+	return fmt.Sprintf("%s was created meanwhile by another program, and stays as it is; what this command wrote is in %s", e.path, e.temporary)
+}
+
+// renameNew gives a file the name path, if no file has it.
+func renameNew(temporary, path string) error {
+	err := os.Link(temporary, path)
+	if err == nil {
+		return os.Remove(temporary)
+	}
+	if _, e := os.Lstat(path); e == nil || errors.Is(err, fs.ErrExist) {
+		return &existsError{path, temporary}
+	}
+	return os.Rename(temporary, path) // the file system has no hard links
 }
 
 // counter counts the bytes that are written.

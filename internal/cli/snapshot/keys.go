@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"sync"
 
 	"golang.org/x/term"
 
@@ -14,17 +15,32 @@ import (
 
 // keys reads the commands of the user from standard input.
 type keys struct {
-	interrupt func() // on Ctrl-C, which is no signal while the terminal delivers single keys
+	interrupt func() // on the first Ctrl-C, which is no signal while the terminal delivers single keys
+	exit      func() // on the second one
 	commands  chan snapshot.Control
 	raw       bool // single keys, of a terminal
-	reset     func()
+
+	mu    sync.Mutex
+	reset func()
+}
+
+// console returns a console that exits with the mode that the terminal had.
+func (k *keys) console(c *console.Console) *console.Console {
+	out := *c
+	out.Exit = func(code int) {
+		k.restore()
+		c.Exit(code)
+	}
+	k.exit = func() { out.Exit(console.ExitInterrupted) }
+	return &out
 }
 
 // listen reads keys from a terminal, or, with step, lines from any other input. It returns a console that writes complete line ends while the
-// terminal delivers single keys.
+// terminal delivers single keys. In the background of a shell, the keys of the terminal are those of the shell, and a process that changes its mode is
+// stopped.
 func (k *keys) listen(ctx context.Context, c *console.Console, step bool) (*console.Console, error) {
 	f, isFile := c.In.(*os.File)
-	k.raw = isFile && term.IsTerminal(int(f.Fd()))
+	k.raw = isFile && term.IsTerminal(int(f.Fd())) && inForeground(int(f.Fd()))
 	if !k.raw && !step {
 		return c, nil
 	}
@@ -34,7 +50,9 @@ func (k *keys) listen(ctx context.Context, c *console.Console, step bool) (*cons
 		if err != nil {
 			return c, err
 		}
+		k.mu.Lock()
 		k.reset = func() { _ = term.Restore(int(f.Fd()), state) }
+		k.mu.Unlock()
 		raw := *c
 		raw.Err = lineEnds{c.Err}
 		c = &raw
@@ -48,6 +66,8 @@ func (k *keys) controls() <-chan snapshot.Control { return k.commands }
 
 // restore resets the mode of the terminal.
 func (k *keys) restore() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.reset != nil {
 		k.reset()
 	}
@@ -56,12 +76,15 @@ func (k *keys) restore() {
 // read sends the commands of the input until it ends, which stops the replay.
 func (k *keys) read(ctx context.Context, in io.Reader) {
 	b := make([]byte, 1)
-	for {
+	for interrupts := 0; ; {
 		n, err := in.Read(b)
 		if n == 1 {
 			if b[0] == ctrlC && k.raw {
-				k.interrupt()
-				return
+				if interrupts++; interrupts == 1 {
+					k.interrupt()
+				} else {
+					k.exit()
+				}
 			}
 			if c, ok := command(b[0], k.raw); ok {
 				select {

@@ -15,7 +15,7 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/snapshot"
 )
 
-// TestKeys: on a terminal, single keys are commands without Enter, Ctrl-C interrupts, and the mode of the terminal is reset.
+// TestKeys: on a terminal, single keys are commands without Enter, Ctrl-C interrupts, a second one exits, and the mode of the terminal is reset.
 func TestKeys(t *testing.T) {
 	terminal, tty, err := pty.Open()
 	if err != nil {
@@ -30,7 +30,8 @@ func TestKeys(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	var out bytes.Buffer
-	k := &keys{interrupt: interrupt}
+	exited := make(chan struct{})
+	k := &keys{interrupt: interrupt, exit: func() { close(exited) }}
 	c, err := k.listen(ctx, &console.Console{Streams: console.Streams{In: tty, Err: &out}}, false)
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +45,10 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	<-ctx.Done()
+	if _, err := terminal.WriteString("\x03"); err != nil {
+		t.Fatal(err)
+	}
+	<-exited
 	if c.Say("a"); out.String() != "a\r\n" {
 		t.Errorf("%q", &out)
 	}

@@ -71,7 +71,7 @@ func (o *saveFlags) record(ctx context.Context, c *console.Console, config *rest
 	}
 	format, compressed := snapshot.FormatOf(file)
 	var result transfer.RecordResult
-	size, err := replaceFile(file, c.Out, func(w io.Writer) (err error) {
+	size, err := replaceFile(file, o.overwrite, c.Out, func(w io.Writer) (err error) {
 		result, err = transfer.Record(ctx, config, w, format, compressed, s)
 		return err
 	})

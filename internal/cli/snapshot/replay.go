@@ -51,9 +51,11 @@ cluster without controllers, such as one of 'rehearse up --controllers=serviceac
 			if err != nil {
 				return err
 			}
+			keys := &keys{}
+			c := keys.console(c)
 			ctx, stop := c.Interruptible(cmd.Context())
 			defer stop()
-			return o.replay(ctx, c, config, args[0], r)
+			return o.replay(ctx, c, keys, config, args[0], r)
 		},
 	}
 	o.addFlags(cmd, c)
@@ -62,7 +64,7 @@ cluster without controllers, such as one of 'rehearse up --controllers=serviceac
 	return cmd
 }
 
-func (o *replayFlags) replay(ctx context.Context, c *console.Console, config *rest.Config, file string, r transfer.RestoreOptions) error {
+func (o *replayFlags) replay(ctx context.Context, c *console.Console, keys *keys, config *rest.Config, file string, r transfer.RestoreOptions) error {
 	in, err := c.Open(file)
 	if err != nil {
 		return err
@@ -71,7 +73,7 @@ func (o *replayFlags) replay(ctx context.Context, c *console.Console, config *re
 	ctx, interrupt := context.WithCancel(ctx)
 	defer interrupt()
 	p := &progress{line: c.NewProgress(), now: c.Now}
-	keys := &keys{interrupt: interrupt}
+	keys.interrupt = interrupt
 	if file != console.Stdin {
 		// The keys of a terminal are read from here on; c writes lines that fit its mode.
 		if c, err = keys.listen(ctx, c, o.step); err != nil {

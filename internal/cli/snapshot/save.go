@@ -137,7 +137,7 @@ func (o *saveFlags) run(cmd *cobra.Command, c *console.Console, file string) err
 	ctx, stop := c.Interruptible(cmd.Context())
 	defer stop()
 	if format, compressed := snapshot.FormatOf(file); format == snapshot.Store {
-		return saveStore(ctx, c, config, file, compressed)
+		return saveStore(ctx, c, config, file, compressed, o.overwrite)
 	}
 	return o.save(ctx, c, config, file)
 }
@@ -152,7 +152,7 @@ func (o *saveFlags) save(ctx context.Context, c *console.Console, config *rest.C
 	}
 	format, compressed := snapshot.FormatOf(file)
 	var result transfer.SaveResult
-	size, err := replaceFile(file, c.Out, func(w io.Writer) (err error) {
+	size, err := replaceFile(file, o.overwrite, c.Out, func(w io.Writer) (err error) {
 		result, err = transfer.Save(ctx, config, w, format, compressed, s)
 		return err
 	})

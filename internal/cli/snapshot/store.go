@@ -17,21 +17,39 @@ import (
 )
 
 // IsStore reports whether a file is the snapshot of a whole store, with which only a new cluster can begin: by its content, and by its
-// name if the content is damaged. It does not read from a file that can be read only once, such as a pipe.
+// name if the content is damaged. A file that does not begin as any snapshot is an error, so that no cluster is started for it. It does not
+// read from a file that can be read only once, such as a pipe.
 func IsStore(file string) (bool, error) {
 	info, err := os.Stat(file)
 	if err != nil {
-		return false, err
+		return false, console.Usagef("--from: %v", err)
 	}
 	if format, _ := snapshot.FormatOf(file); format == snapshot.Store || !info.Mode().IsRegular() {
 		return format == snapshot.Store, nil
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return false, err
+		return false, console.Usagef("--from: %v", err)
 	}
 	defer f.Close()
-	return snapshot.IsStore(f), nil
+	if snapshot.IsStore(f) {
+		return true, nil
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return false, err
+	}
+	r, err := snapshot.NewReader(f)
+	if err == nil { // a file of KWOK has no header: its first object shows what it is
+		_, err = r.Next()
+	}
+	var bad *snapshot.FormatError
+	switch {
+	case errors.As(err, &bad):
+		return false, &console.InconclusiveError{Message: fmt.Sprintf("--from %s: %v; no cluster was started", file, bad)}
+	case err != nil && err != io.EOF:
+		return false, console.Usagef("--from: %v", err)
+	}
+	return false, nil
 }
 
 // rejectSelection rejects flags that have no effect on the snapshot of a whole store.
@@ -48,10 +66,10 @@ func (o *saveFlags) rejectSelection(cmd *cobra.Command) error {
 }
 
 // saveStore saves the content of the store of one of our clusters.
-func saveStore(ctx context.Context, c *console.Console, config *rest.Config, file string, compressed bool) error {
+func saveStore(ctx context.Context, c *console.Console, config *rest.Config, file string, compressed, overwrite bool) error {
 	begin, p := c.Now(), &progress{line: c.NewProgress(), now: c.Now}
 	var pairs int
-	size, err := replaceFile(file, c.Out, func(w io.Writer) (err error) {
+	size, err := replaceFile(file, overwrite, c.Out, func(w io.Writer) (err error) {
 		pairs, err = copyStore(ctx, config, w, compressed, func(pairs int) { p.update("Saving the store: %d objects", pairs) })
 		return err
 	})

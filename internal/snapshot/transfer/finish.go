@@ -153,7 +153,7 @@ func (e *existsError) Error() string {
 		text += fmt.Sprintf(" and %d more", n)
 	}
 	if e.late {
-		return "another client has created it since the start: " + text
+		return "an object of this name exists that this command has not created: " + text
 	}
 	return "exists in the cluster: " + text + "; nothing was restored"
 }

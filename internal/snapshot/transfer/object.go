@@ -223,8 +223,8 @@ func (r *restorer) existing(ctx context.Context, w *work) (types.UID, outcome, e
 	}
 	k := w.resource.groupKind()
 	switch {
-	// With the policy Fail, an object that Restore wrote is from an earlier round.
-	case r.IfExists == Fail && !snapshot.ExistsEverywhere(k, w.obj.GetName()) && !wrote(live, ""):
+	// With the policy Fail, an object that Restore wrote is from an earlier round. A replay creates each object once, so there it is from an earlier replay.
+	case r.IfExists == Fail && !snapshot.ExistsEverywhere(k, w.obj.GetName()) && (r.replaying || !wrote(live, "")):
 		return live.GetUID(), existed, &existsError{objects: []string{describe(w.saved)}, count: 1, late: true}
 	case r.IfExists == Update:
 		if live, err = r.replace(ctx, w, live); err != nil {

@@ -163,7 +163,7 @@ func storedChange(doc map[string]any) (c snapshot.Change, relative bool) {
 func (p *replayer) replay(ctx context.Context) error {
 	ctx, p.stop = context.WithCancelCause(ctx)
 	defer p.stop(nil)
-	p.IfExists = Fail // an object that exists is not the one of the recording
+	p.IfExists, p.replaying = Fail, true // an object that exists is not the one of the recording
 	if err := p.prepare(); err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (p *replayer) replay(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		p.send(context.WithoutCancel(ctx), &job{Change: c, due: due, done: make(chan struct{})})
+		p.send(ctx, &job{Change: c, due: due, done: make(chan struct{})})
 		sent++
 		progress()
 		return nil
@@ -284,7 +284,8 @@ func (p *replayer) send(ctx context.Context, j *job) {
 	}
 }
 
-// lane applies the changes of an object one after the other, until no other is due.
+// lane applies the changes of an object one after the other, until no other is due. A change that was begun is finished, also after an interrupt; when
+// the context has ended, the others are not begun, because each of them may wait long for a server that does not answer.
 func (p *replayer) lane(ctx context.Context, k objectKey) {
 	for {
 		p.mu.Lock()
@@ -300,9 +301,12 @@ func (p *replayer) lane(ctx context.Context, k objectKey) {
 			<-done
 		}
 		p.slots <- struct{}{}
-		result, err := p.apply(ctx, j.Change)
+		if ctx.Err() == nil {
+			result, err := p.apply(context.WithoutCancel(ctx), j.Change)
+			p.finish(j, result, err)
+		}
+		close(j.done)
 		<-p.slots
-		p.finish(j, result, err)
 		<-p.queue
 	}
 }
@@ -311,7 +315,6 @@ func (p *replayer) lane(ctx context.Context, k objectKey) {
 func (p *replayer) finish(j *job, result effect, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer close(j.done)
 	p.result.Late = max(p.result.Late, time.Since(j.due))
 	var later *errLater
 	var exists *existsError

@@ -139,7 +139,7 @@ func TestReplayFailures(t *testing.T) {
 		snapshot.Change{Name: "gone", Method: snapshot.Delete},
 		snapshot.Change{Name: "kube-root-ca.crt", Method: snapshot.Create, Template: configMap("kube-root-ca.crt", "")},
 		snapshot.Change{Name: "kube-root-ca.crt", Method: snapshot.Patch, Template: map[string]any{"data": map[string]any{"a": "b"}}},
-		snapshot.Change{Name: "owner", Method: snapshot.Create, Template: configMap("owner", ", uid: "+other)},
+		snapshot.Change{Name: "owner", Method: snapshot.Create, Template: configMap("owner", ", labels: {managed: field}, uid: "+other)},
 		snapshot.Change{Name: "first", Method: snapshot.Patch, Template: map[string]any{"metadata": map[string]any{
 			"ownerReferences": []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": other}}, "$setElementOrder/ownerReferences": []any{map[string]any{"uid": other}}}}},
 	)
@@ -153,7 +153,7 @@ func TestReplayFailures(t *testing.T) {
 	slices.Sort(got)
 	if d := cmp.Diff([]string{
 		`4 patch configmaps default/unknown: configmaps "unknown" not found`,
-		`5 create configmaps default/exists: another client has created it since the start: ConfigMap default/exists`,
+		`5 create configmaps default/exists: an object of this name exists that this command has not created: ConfigMap default/exists`,
 		`7 create configmaps default/dependent: its owner ConfigMap in_valid was not restored`,
 		`8 delete widgets.example.com default/x: the API server does not serve widgets.example.com in version v1`,
 	}, slices.DeleteFunc(slices.Clone(got), func(s string) bool { return strings.HasPrefix(s, "6 ") })); d != "" || len(got) != 5 {
@@ -165,6 +165,34 @@ func TestReplayFailures(t *testing.T) {
 	}
 	if refs := k.get("v1/configmaps", "default", "first").GetOwnerReferences(); len(refs) != 1 || refs[0].UID != k.get("v1/configmaps", "default", "owner").GetUID() {
 		t.Error(refs)
+	}
+	// An object that an earlier replay created is not that of the recording either.
+	var again error
+	_, err = transfer.Replay(t.Context(), c.RESTConfig(), bytes.NewReader(data), transfer.ReplayOptions{
+		RestoreOptions: transfer.RestoreOptions{Warn: t.Errorf},
+		Failed: func(c snapshot.Change, err error) {
+			if c.Name == "owner" {
+				again = err
+			}
+		},
+	})
+	if err != nil || again == nil || again.Error() != "an object of this name exists that this command has not created: ConfigMap default/owner" {
+		t.Errorf("%v; %v", err, again)
+	}
+}
+
+// TestReplayBroken: when the connection has failed, changes that are due are not tried any more: each might wait long for it.
+func TestReplayBroken(t *testing.T) {
+	c := startCluster(t, cluster.Options{Controllers: noControllers})
+	var changes []snapshot.Change
+	for i := range 50 {
+		name := fmt.Sprint("c-", i)
+		changes = append(changes, snapshot.Change{Name: name, Method: snapshot.Create, Template: parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: "+name+", namespace: default}}").Object})
+	}
+	config, later := breaking(c.RESTConfig(), 3)
+	result, err := transfer.Replay(t.Context(), config, bytes.NewReader(recording(t, changes...)), transfer.ReplayOptions{RestoreOptions: transfer.RestoreOptions{Parallel: 1, Warn: t.Errorf}})
+	if err == nil || !strings.Contains(err.Error(), "the connection is broken") || result.Applied != 2 || result.Done() != 3 || later.Load() != 1 {
+		t.Errorf("%v: %+v, %d requests after the connection broke", err, result, later.Load())
 	}
 }
 

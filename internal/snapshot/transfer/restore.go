@@ -79,6 +79,8 @@ type restorer struct {
 	changes *spool                       // of a recording, to replay; nil: changes are ignored
 	leftOut []*unstructured.Unstructured // the kinds and names of the objects of a recording that are left out
 	finally func(context.Context) error  // if set, called when all objects are restored
+	// replaying reports whether the objects are those that changes of a recording create.
+	replaying bool
 	// references are objects that contain the UID of an object which was created after them, as {object: ..., spec: BOOL};
 	// spec says whether the UID is outside of the status.
 	references *spool
@@ -314,13 +316,13 @@ func (r *restorer) rounds(ctx context.Context) error {
 }
 
 // round restores the objects of a file in its order, those of one kind in parallel. Objects that fail are added to failed; in the
-// final round they are reported.
+// final round they are reported. A connection that failed ends it at once: each further object may wait long for a server that does not answer.
 func (r *restorer) round(ctx context.Context, in, failed *spool, final bool) error {
 	var current schema.GroupVersionKind
-	work := r.workers()
+	work, working := r.workers(ctx)
 	err := in.each(func(obj *unstructured.Unstructured) error {
-		if err := ctx.Err(); err != nil {
-			return err
+		if working.Err() != nil {
+			return context.Cause(working)
 		}
 		if k := obj.GroupVersionKind(); k != current {
 			if err := work.Wait(); err != nil {
@@ -329,7 +331,8 @@ func (r *restorer) round(ctx context.Context, in, failed *spool, final bool) err
 			if err := r.awaitDefinitions(ctx); err != nil {
 				return err
 			}
-			current, work = k, r.workers()
+			current = k
+			work, working = r.workers(ctx)
 		}
 		work.Go(func() error { return r.attempt(ctx, obj, failed, final) })
 		return nil
@@ -343,10 +346,11 @@ func (r *restorer) round(ctx context.Context, in, failed *spool, final bool) err
 	return err
 }
 
-func (r *restorer) workers() *errgroup.Group {
-	g := &errgroup.Group{}
+// workers returns a group of goroutines, and a context that ends with the first error of one.
+func (r *restorer) workers(ctx context.Context) (*errgroup.Group, context.Context) {
+	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(r.Parallel)
-	return g
+	return g, ctx
 }
 
 // errLater reports that an object has to wait for another one.

@@ -271,7 +271,8 @@ func TestRestore(t *testing.T) {
 				"{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: "+ns+", uid: "+uid(31)+"}, spec: {containers: [{name: a, image: a}]}, status: {phase: Running, podIP: 10.0.0.1}}",
 				configMap(ns, "a", ", finalizers: [example.com/a], deletionTimestamp: \"2026-01-02T03:04:05Z\", ownerReferences: [{apiVersion: v1, kind: Pod, name: p, uid: "+uid(31)+"}]"))
 			// The connection breaks, so that not even the object that was begun is finished.
-			if result, err := transfer.Restore(t.Context(), breaking(config, n), bytes.NewReader(data), transfer.RestoreOptions{Parallel: 1, Warn: t.Errorf}); n < 6 && (err == nil || result.Failed > 0) {
+			broken, _ := breaking(config, n)
+			if result, err := transfer.Restore(t.Context(), broken, bytes.NewReader(data), transfer.RestoreOptions{Parallel: 1, Warn: t.Errorf}); n < 6 && (err == nil || result.Failed > 0) {
 				t.Fatalf("%d writes: %v %+v", n, err, result)
 			}
 			if _, warned, err := restore(t, data, transfer.RestoreOptions{}); err != nil || len(warned) > 0 {
@@ -311,6 +312,20 @@ func TestRestore(t *testing.T) {
 		}
 	})
 
+	// When the connection has failed, the other objects are not tried: each might wait long for it.
+	t.Run("broken", func(t *testing.T) {
+		objects := []string{namespace("broken")}
+		for i := range 50 {
+			objects = append(objects, configMap("broken", fmt.Sprint("c", i), ""))
+		}
+		const parallel = 4
+		broken, later := breaking(config, 10)
+		result, err := transfer.Restore(t.Context(), broken, bytes.NewReader(file(t, objects...)), transfer.RestoreOptions{Parallel: parallel, Warn: t.Errorf})
+		if n := later.Load(); err == nil || !strings.Contains(err.Error(), "the connection is broken") || result.Created != 10 || n > parallel+1 {
+			t.Errorf("%v: %+v, %d requests after the connection broke", err, result, n)
+		}
+	})
+
 	// An interrupt lets the objects finish that were begun.
 	t.Run("interrupted", func(t *testing.T) {
 		objects := []string{namespace("interrupted")}
@@ -330,19 +345,20 @@ func TestRestore(t *testing.T) {
 	})
 }
 
-// breaking returns a configuration whose connection breaks after a number of writes.
-func breaking(config *rest.Config, writes int) *rest.Config {
+// breaking returns a configuration whose connection breaks after a number of writes, and the number of writes after that.
+func breaking(config *rest.Config, writes int) (*rest.Config, *atomic.Int64) {
 	config = rest.CopyConfig(config)
-	var n atomic.Int64
+	var n, later atomic.Int64
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.Method != http.MethodGet && n.Add(1) > int64(writes) {
+				later.Add(1)
 				return nil, errors.New("the connection is broken")
 			}
 			return next.RoundTrip(r)
 		})
 	})
-	return config
+	return config, &later
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

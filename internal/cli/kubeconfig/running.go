@@ -1,0 +1,49 @@
+package kubeconfig
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/url"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// dialTimeout is how long the server of an entry may take to answer. It is on this machine.
+const dialTimeout = 2 * time.Second
+
+// Running returns the server of the cluster called name, if it runs: it answers with a certificate that the authority of the entry has signed, so it is no
+// other program that uses the port. It returns "" otherwise. If the caller has claimed the name, such a cluster has another state directory.
+func (t Target) Running(ctx context.Context, name string) (server string) {
+	for _, f := range t.Files {
+		config, err := clientcmd.LoadFromFile(f)
+		if err != nil {
+			continue // Check reports it
+		}
+		if c := config.Clusters[name]; c != nil && answers(ctx, c) {
+			return c.Server
+		}
+	}
+	return ""
+}
+
+// answers reports whether the server of a cluster accepts a connection.
+func answers(ctx context.Context, c *clientcmdapi.Cluster) bool {
+	u, err := url.Parse(c.Server)
+	authorities := x509.NewCertPool()
+	if err != nil || !authorities.AppendCertsFromPEM(c.CertificateAuthorityData) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	d := tls.Dialer{Config: &tls.Config{RootCAs: authorities, ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}}
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), u.Port()))
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -82,7 +83,17 @@ func (l replayLoad) run(ctx context.Context, binary *string) error {
 	after := s.use()
 	// The start of the replay is unknown here: the change that was observed earliest, compared with its time, counts as punctual.
 	var late []time.Duration
-	at := <-arrivals
+	var at []time.Time
+	select {
+	case at = <-arrivals:
+	case <-time.After(time.Minute):
+		return errors.New("a change of the replay was not observed within a minute")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if at == nil {
+		return errors.New("the watch of the changes ended before the last of them")
+	}
 	for i := range times {
 		late = append(late, at[i].Sub(at[0])-times[i])
 	}
@@ -136,13 +147,13 @@ func (l replayLoad) write(file string) (times []time.Duration, err error) {
 	return times, w.Close()
 }
 
-// observe returns when a watch delivered each change.
+// observe returns when a watch delivered each change; nil if the watch ended before the last of them.
 func (l replayLoad) observe(w watch.Interface, changes int) []time.Time {
 	at := make([]time.Time, changes)
 	for n := 0; n < changes; {
 		e, ok := <-w.ResultChan()
 		if !ok {
-			return at
+			return nil
 		}
 		c, isConfigMap := e.Object.(*corev1.ConfigMap)
 		if !isConfigMap {

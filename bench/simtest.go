@@ -25,7 +25,7 @@ func simtestCommand(out *figures) *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
 	}
 	c.Flags().IntVar(&s.seeds, "seeds", 10_000, "runs of each correct example")
-	c.Flags().IntVar(&s.repeats, "repeats", 2_000, "repeats of each of five plans, to compare their hashes")
+	c.Flags().IntVar(&s.repeats, "repeats", 2_000, "repeats of each plan of TestSameSeed, to compare their hashes")
 	c.Flags().StringVar(&s.benchtime, "benchtime", "600x", "-benchtime of the benchmarks, as for go test")
 	return c
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/rehearse-k8s/rehearse/api/rehearse/v1alpha1"
 )
 
-// reserved are the actors that every record may have.
-var reserved = []string{"user", "kubelet"}
+// reserved are the actors that a record may have: also those of an interfering user, of an existing cluster, and of the controllers of a run.
+var reserved = []string{"user", "kubelet", "other-user", "cluster", "controllers"}
 
 func (c *checker) clients(a at) {
 	s := c.s

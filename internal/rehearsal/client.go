@@ -129,6 +129,13 @@ func (c *client) start(because, note string) error {
 	return nil
 }
 
+// restart starts the client's process again. Without it, the run would say nothing about the client.
+func (c *client) restart(because, note string) {
+	if err := c.start(because, note); err != nil {
+		c.run.clientFailed(c.clientError("could not be started again: " + err.Error()))
+	}
+}
+
 // restartDelay is the delay before a client that exited by itself is started again, multiplied by the number
 // of its exits, as a kubelet does.
 const restartDelay = 500 * time.Millisecond
@@ -149,7 +156,7 @@ func (c *client) watch(p *process) {
 	ends := c.exits
 	c.mu.Unlock()
 	c.run.record.Add(history.Step{Kind: history.Crash, Actor: c.actor, Note: "exited by itself: " + exitReason(p.err)})
-	c.run.afterDelay(time.Duration(ends)*restartDelay, func() { _ = c.start("", "restarted") })
+	c.run.afterDelay(time.Duration(ends)*restartDelay, func() { c.restart("", "restarted") })
 }
 
 func exitReason(err error) string {
@@ -168,7 +175,9 @@ func (c *client) crash() bool {
 	if p == nil {
 		return false
 	}
-	p.kill()
+	if p.kill() {
+		c.run.clientFailed(c.clientError("has started a process that left its process group and still runs after the client was killed: start it without setsid, and let the client end its children"))
+	}
 	return true
 }
 

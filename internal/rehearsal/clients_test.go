@@ -196,6 +196,12 @@ func TestCrashFault(t *testing.T) {
 			r.crash(actor, f)
 			r.watchers.Wait()
 			equal(t, name, c.want, r.steps())
+			// The program does not exist: a run without its client says nothing about it.
+			want := ""
+			if c.want != "" {
+				want = `client copier (/no/such/program) could not be started again: client copier: program "/no/such/program" not found: fork/exec /no/such/program: no such file or directory. It printed nothing`
+			}
+			equal(t, name+": error", want, errorText(r.clientError()))
 		})
 	}
 }
@@ -261,4 +267,11 @@ func TestManifestBeforeAnswer(t *testing.T) {
 			equal(t, "deleted", old != nil, r.userDeleted[o])
 		}
 	})
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }

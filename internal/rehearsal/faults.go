@@ -27,7 +27,7 @@ func (r *run) crash(actor string, f fault.Fault) {
 	if c == nil || !c.crash() {
 		return
 	}
-	again := func() { _ = c.start(f.String(), "restarted") }
+	again := func() { c.restart(f.String(), "restarted") }
 	if f.For == 0 && f.Writes == 0 {
 		r.watchers.Go(again)
 		return
@@ -45,7 +45,7 @@ func (r *run) overlap(actor string, f fault.Fault) {
 		r.record.Add(history.Step{Kind: history.Crash, Actor: actor, Fault: f.String(), Note: "the old instance exits"})
 		first.stop()
 	})
-	_ = next.start(f.String(), "a second instance starts")
+	next.restart(f.String(), "a second instance starts")
 }
 
 // depose kills a client's process, whose request is on its way, and starts a second instance.
@@ -56,7 +56,7 @@ func (r *run) depose(f fault.Fault, crash history.Step) bool {
 	}
 	r.record.Add(crash)
 	first.stop()
-	_ = next.start(f.String(), "its successor starts")
+	next.restart(f.String(), "its successor starts")
 	return true
 }
 

@@ -22,11 +22,20 @@ import (
 // tailLines is the number of last lines of a client's output that are kept.
 const tailLines = 40
 
+// killTimeout is how long a process and its children may take to exit after they were killed.
+const killTimeout = 5 * time.Second
+
 // process is one process of a client.
 type process struct {
-	cmd    *exec.Cmd
-	exited chan struct{} // closed when the process has exited; err says how
-	err    error
+	cmd *exec.Cmd
+	// exited is closed when the process has exited, and its children have closed its output or are abandoned. err says how it exited, and survived whether
+	// a child still runs.
+	exited   chan struct{}
+	err      error
+	survived bool
+	// abandoned is closed when nothing waits for the output of children any more.
+	abandoned chan struct{}
+	timeout   time.Duration // killTimeout; lowered by tests
 
 	mu     sync.Mutex
 	killed bool
@@ -76,7 +85,7 @@ func launch(c *v1alpha1.Client, command []string, words map[string]string, dir s
 			return nil, err
 		}
 	}
-	p := &process{cmd: exec.Command(args[0], args[1:]...), exited: make(chan struct{})} //nolint:gosec // the user's own command
+	p := &process{cmd: exec.Command(args[0], args[1:]...), exited: make(chan struct{}), abandoned: make(chan struct{}), timeout: killTimeout} //nolint:gosec // the user's own command
 	p.cmd.Dir = c.Dir
 	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+words["kubeconfig"], "TMPDIR="+dir)
 	for _, e := range c.Env {
@@ -87,42 +96,73 @@ func launch(c *v1alpha1.Client, command []string, words map[string]string, dir s
 		p.cmd.Env = append(p.cmd.Env, e.Name+"="+value)
 	}
 	setProcessGroup(p.cmd)
-	read, write := io.Pipe()
+	// With a file, Wait returns when the process exits. With a writer, it would also wait for children that keep the output open.
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("client %s: %w", c.Name, err)
+	}
 	p.cmd.Stdout, p.cmd.Stderr = write, write
-	if err := p.cmd.Start(); err != nil {
+	err = p.cmd.Start()
+	_ = write.Close() // the process has its own copy
+	if err != nil {
+		_ = read.Close()
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("client %s: program %q not found: %w", c.Name, args[0], err)
 		}
 		return nil, fmt.Errorf("client %s: %w", c.Name, err)
 	}
-	var reader sync.WaitGroup
-	reader.Go(func() {
+	printed := make(chan struct{})
+	go func() {
+		defer close(printed)
 		lines := bufio.NewScanner(read)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
 			line(lines.Text())
 		}
 		_, _ = io.Copy(io.Discard, read) // the remainder of a line that is too long
-	})
+	}()
 	go func() {
-		p.err = p.cmd.Wait()
-		_ = write.Close()
-		reader.Wait()
+		p.awaitExit(printed)
+		_ = read.Close()
+		<-printed
 		close(p.exited)
 	}()
 	return p, nil
 }
 
-// kill kills the process and its children.
-func (p *process) kill() {
+// awaitExit waits until the process has exited and its output has ended. A child may keep the output open: it counts as a part of the process until that
+// was killed.
+func (p *process) awaitExit(printed <-chan struct{}) {
+	p.err = p.cmd.Wait()
+	select {
+	case <-printed:
+		return
+	case <-p.abandoned:
+	}
+	select {
+	case <-printed:
+	case <-time.After(p.timeout):
+		p.survived = true
+	}
+}
+
+// kill kills the process and its children, and reports whether a child survived: one that has left the process group.
+func (p *process) kill() (survived bool) {
 	p.mu.Lock()
+	first := !p.killed
 	p.killed = true
 	p.mu.Unlock()
 	killGroup(p.cmd)
 	select {
 	case <-p.exited:
-	case <-time.After(5 * time.Second): // a grandchild may keep the output open
+		return p.survived
+	case <-time.After(p.timeout):
 	}
+	if first {
+		close(p.abandoned)
+	}
+	<-p.exited
+	return p.survived
 }
 
 // wasKilled reports whether kill was called.

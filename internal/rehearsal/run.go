@@ -45,6 +45,8 @@ type run struct {
 	clients        map[string]*client
 	closed         bool // the clients have been stopped
 	pendingActions int  // actions that faults have delayed
+	// clientErr is the first error of a client after its start, because of which the run says nothing about the client.
+	clientErr error
 	// finalized are the objects to which faults have added the interference finalizer.
 	finalized []func(context.Context)
 	// created has the manifests of the objects that the user created, by object.
@@ -234,6 +236,9 @@ func (r *run) play() error {
 	r.cancel()
 	<-following
 	r.stopClients() // a later write would belong to no run
+	if failed := r.clientError(); failed != nil {
+		return failed
+	}
 	if errors.Is(err, errRunOver) {
 		return nil
 	}
@@ -307,6 +312,21 @@ func (r *run) addClient(c *client) bool {
 	}
 	r.clients[c.actor] = c
 	return true
+}
+
+// clientFailed records an error of a client after its start.
+func (r *run) clientFailed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.clientErr == nil {
+		r.clientErr = err
+	}
+}
+
+func (r *run) clientError() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.clientErr
 }
 
 func (r *run) client(actor string) *client {

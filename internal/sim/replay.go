@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // Replay plays one plan several times and compares each run with the runs without faults, as the search did.
-// Of the options, it uses Seed, Live, Parallel and Compare.
+// Of the options, it uses Seed, Live, Parallel and Compare. A run without faults that says nothing about the clients is an error.
 func Replay(ctx context.Context, world World, o Options, p Plan, times int) ([]*Outcome, error) {
 	s := &search{world: world, options: o, result: &Result{}}
 	p.Learn = len(p.Faults) == 0 && p.Schedule.IsZero() && !o.Compare
@@ -23,12 +24,18 @@ func Replay(ctx context.Context, world World, o Options, p Plan, times int) ([]*
 			if f := out.Run.Failure; f != nil {
 				return nil, &BaselineError{out}
 			}
+			if reason := out.Run.Inconclusive; reason != "" {
+				return nil, errors.New(reason)
+			}
 			s.learn(out)
 		}
 		s.learned()
 	}
 	outs, err := s.playAll(ctx, slices.Repeat([]Plan{p}, times))
 	for _, out := range outs {
+		if err == nil && out.Run.Inconclusive != "" {
+			err = errors.New(out.Run.Inconclusive)
+		}
 		if err != nil {
 			break
 		}

@@ -385,6 +385,27 @@ func TestLaterState(t *testing.T) {
 	}
 }
 
+// idle is a world whose runs say nothing about the controller.
+type idle struct{ sim.World }
+
+func (w idle) Play(ctx context.Context, p sim.Plan) (*sim.Outcome, error) {
+	out, err := w.World.Play(ctx, p)
+	if err == nil && p.Learn {
+		out.Run.Inconclusive = "client a wrote nothing"
+	}
+	return out, err
+}
+
+// TestReplayInconclusive: a run without faults that says nothing about the controller is no result, with and without faults in the recorded run.
+func TestReplayInconclusive(t *testing.T) {
+	for _, faults := range [][]fault.Fault{nil, {fault.Of(fault.KindConflict)}} {
+		outs, err := sim.Replay(t.Context(), idle{&toy{breaks: func(sim.Plan) bool { return false }}}, sim.Options{Seed: 1}, sim.Plan{Seed: 5, Faults: faults}, 2)
+		if err == nil || err.Error() != "client a wrote nothing" {
+			t.Errorf("%v: %d outcomes, %v", faults, len(outs), err)
+		}
+	}
+}
+
 // TestReplay: a replay checks a plan as the search did.
 func TestReplay(t *testing.T) {
 	w := &toy{breaks: func(p sim.Plan) bool { return has(p, fault.KindConflict, "") }}

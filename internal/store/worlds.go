@@ -146,8 +146,8 @@ func (ws *Worlds) Drop(run string) {
 
 // Run does the background work of the process's world until ctx ends: it deletes expired objects,
 // drops history that is too old even if there are no writes, and sends the current revision to
-// progress watches. Worlds of other runs have no background work: their owner calls [World.Expire]
-// and [World.Compact].
+// progress watches. Worlds of other runs have no background work: nothing
+// expires in them, and a run is too short for a compaction.
 func (ws *Worlds) Run(ctx context.Context) {
 	timers, ok := ws.options.Clock.(clock.Clock)
 	if !ok {

@@ -67,7 +67,7 @@ func (r *reporter) send(c childReport) {
 func (a *app) detach(parent context.Context, o *upOptions, args []string) error {
 	ctx, stop := a.Interruptible(parent)
 	defer stop()
-	root, err := a.precheck(o)
+	root, err := a.precheck(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (a *app) unlessDefault(name string) string {
 }
 
 // precheck finds errors in the foreground that would make the child exit at once.
-func (a *app) precheck(o *upOptions) (statedir.Root, error) {
+func (a *app) precheck(ctx context.Context, o *upOptions) (statedir.Root, error) {
 	files, err := kubeconfig.Find(o.kubeconfig, a.Getenv)
 	if err != nil {
 		return "", err
@@ -162,6 +162,9 @@ func (a *app) precheck(o *upOptions) (statedir.Root, error) {
 		return "", err
 	}
 	if err := root.CheckFree(o.cluster.Name); err != nil {
+		return "", err
+	}
+	if err := checkContext(ctx, files, o.cluster.Name); err != nil {
 		return "", err
 	}
 	return root, root.Prepare(o.cluster.Name)

@@ -100,7 +100,7 @@ func (a *app) clusters(ctx context.Context, root statedir.Root) ([]clusterItem, 
 			continue
 		}
 		again := ""
-		if a.keep(root, e.Name, true) == nil || isStopped(root, e.Name) {
+		if _, err := a.keep(root, e.Name, true); err == nil || isStopped(root, e.Name) {
 			again = "; start it again: rehearse start " + e.Name
 		}
 		if err := a.clear(root, e.Name, true); err != nil {

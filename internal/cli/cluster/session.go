@@ -74,13 +74,13 @@ func (a *app) openSession(o *upOptions, files kubeconfig.Target) (*session, erro
 	return s, nil
 }
 
-// checkContext rejects a context of the same name whose cluster runs. The name is free in this state directory, so the cluster is that of another
+// checkContext rejects a context of the same name whose cluster runs. If the name is free in this state directory, the cluster is that of another
 // one, such as of a job with its own HOME, and both share the kubeconfig: its user would lose the context.
-func (s *session) checkContext(ctx context.Context) error {
-	name := target.ContextName(s.record.Name)
-	if server := s.files.Running(ctx, name); server != "" {
-		return fmt.Errorf("kubeconfig %s has the context %q of a running cluster (%s) of another state directory; choose another --name, or pass --kubeconfig with another file",
-			s.files.Path, name, server)
+func checkContext(ctx context.Context, files kubeconfig.Target, cluster string) error {
+	name := target.ContextName(cluster)
+	if server, file := files.Running(ctx, name); server != "" {
+		return fmt.Errorf("kubeconfig %s has the context %q of a running cluster (%s) of another state directory; stop that cluster, or use another name or kubeconfig",
+			file, name, server)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (s *session) launch(ctx context.Context) error {
 
 // publish writes the record for this user's other commands, then the kubeconfig. In this order, a kill in between leaves a
 // record of what has to be removed.
-func (s *session) publish() error {
+func (s *session) publish(ctx context.Context) error {
 	config := s.c.Kubeconfig()
 	data, err := clientcmd.Write(*config)
 	if err != nil {
@@ -149,6 +149,9 @@ func (s *session) publish() error {
 	r.Version = version.Get().Version
 	if err := s.dir.Save(*r); err != nil {
 		return fmt.Errorf("state directory: %w", err)
+	}
+	if err := checkContext(ctx, s.files, r.Name); err != nil { // another one may have become ready meanwhile
+		return err
 	}
 	if err := s.files.Merge(r.Context, config); err != nil {
 		return err
@@ -179,7 +182,7 @@ func (s *session) keepFailed() (again string) {
 	}
 	root, err := statedir.DefaultRoot(s.a.Getenv)
 	if err == nil {
-		err = s.a.keep(root, s.record.Name, true)
+		_, err = s.a.keep(root, s.record.Name, true)
 	}
 	if err != nil {
 		s.abandoned = true

@@ -75,14 +75,13 @@ func (a *app) suspend(root statedir.Root, name string) error {
 		}
 		return err
 	}
-	if err := a.keep(root, name, false); err != nil && !isStopped(root, name) {
-		return err
-	}
-	if e.Live {
-		kept, err := root.LoadStopped(name)
-		if err != nil {
+	kept, err := a.keep(root, name, false)
+	if err != nil {
+		if kept, _ = root.LoadStopped(name); kept == nil {
 			return err
 		}
+	}
+	if e.Live {
 		if err := terminate(root, name); err != nil {
 			_, e := root.RemoveStopped(name) // it still runs
 			return errors.Join(err, e)
@@ -102,13 +101,13 @@ func (a *app) suspend(root statedir.Root, name string) error {
 // errInMemory reports a cluster that cannot be started again.
 var errInMemory = errors.New("it has no --data-dir, so its objects are lost when it stops; save them with 'rehearse snapshot save', and use 'rehearse down'")
 
-// keep saves the configuration of a cluster that runs, failed or was killed, so that start can start it again.
-func (a *app) keep(root statedir.Root, name string, failed bool) error {
+// keep saves the configuration of a cluster that runs, failed or was killed, so that start can start it again. It returns what it has saved.
+func (a *app) keep(root statedir.Root, name string, failed bool) (*statedir.Stopped, error) {
 	rec := awaitRecord(root, name)
 	if rec == nil { // it does not run
 		e, _, err := root.Look(name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if rec = e.Record; rec == nil {
 			rec = &statedir.Record{Name: name}
@@ -116,19 +115,19 @@ func (a *app) keep(root statedir.Root, name string, failed bool) error {
 	}
 	data, err := os.ReadFile(root.ConfigPath(name))
 	if err != nil {
-		return fmt.Errorf("stop cluster %q: its configuration is missing: %w", name, err)
+		return nil, fmt.Errorf("stop cluster %q: its configuration is missing: %w", name, err)
 	}
 	var c v1alpha1.Cluster
 	if err := yaml.Unmarshal(data, &c); err != nil {
-		return fmt.Errorf("stop cluster %q: %s: %w", name, root.ConfigPath(name), err)
+		return nil, fmt.Errorf("stop cluster %q: %s: %w", name, root.ConfigPath(name), err)
 	}
 	switch {
 	case len(c.Spec.EtcdServers) > 0:
-		return fmt.Errorf("stop cluster %q: its objects are in the etcd of --etcd-servers, not in a --data-dir; use 'rehearse down', and 'rehearse up' with the same flags", name)
+		return nil, fmt.Errorf("stop cluster %q: its objects are in the etcd of --etcd-servers, not in a --data-dir; use 'rehearse down', and 'rehearse up' with the same flags", name)
 	case c.Spec.DataDir == "":
-		return fmt.Errorf("stop cluster %q: %w", name, errInMemory)
+		return nil, fmt.Errorf("stop cluster %q: %w", name, errInMemory)
 	case c.Spec.From != "" && rec.Status != statedir.Running:
-		return fmt.Errorf("stop cluster %q: the snapshot of --from is not restored completely; use 'rehearse down', and remove the data directory %s", name, c.Spec.DataDir)
+		return nil, fmt.Errorf("stop cluster %q: the snapshot of --from is not restored completely; use 'rehearse down', and remove the data directory %s", name, c.Spec.DataDir)
 	}
 	// The data directory has the nodes, also those that the user has deleted, and the objects of the snapshot.
 	nodes, no := 0, false
@@ -138,11 +137,16 @@ func (a *app) keep(root statedir.Root, name string, failed bool) error {
 	}
 	kept, err := yaml.Marshal(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return root.SaveStopped(statedir.Stopped{
+	out := &statedir.Stopped{
 		Name: name, At: a.Now().UTC().Truncate(time.Second), DataDir: c.Spec.DataDir, Failed: failed, Port: portOf(rec.URL), Config: string(kept),
-	})
+	}
+	// A cluster that is starting again has no URL yet; it will have the port that it had before.
+	if before, err := root.LoadStopped(name); err == nil && before != nil && rec.URL == "" {
+		out.Port = before.Port
+	}
+	return out, root.SaveStopped(*out)
 }
 
 // portOf is the port of a URL, 0 if it has none.
@@ -222,7 +226,7 @@ func (a *app) resume(ctx context.Context, root statedir.Root, name string, timeo
 		a.Say("Cluster %q is already running.", name)
 		return nil
 	case ok: // it was killed
-		if err := a.keep(root, name, true); err != nil && !isStopped(root, name) {
+		if _, err := a.keep(root, name, true); err != nil && !isStopped(root, name) {
 			return err
 		}
 		if err := a.clear(root, name, false); err != nil {

@@ -197,7 +197,7 @@ func (o *upOptions) validateFrom(cmd *cobra.Command) error {
 		return console.Usagef("--from -: --detach starts a process without standard input")
 	case o.from == console.Stdin:
 	default:
-		isStore, err := snapshot.IsStore(o.from)
+		isStore, err := snapshot.CheckFrom(o.from)
 		if err != nil {
 			return err
 		}
@@ -267,7 +267,7 @@ func (a *app) upForeground(outer context.Context, o *upOptions) (err error) {
 		return err
 	}
 	defer func() { s.close(err) }()
-	if err := s.checkContext(ctx); err != nil {
+	if err := checkContext(ctx, files, o.cluster.Name); err != nil {
 		return err
 	}
 	begin := a.Now()
@@ -275,7 +275,7 @@ func (a *app) upForeground(outer context.Context, o *upOptions) (err error) {
 		return err
 	}
 	defer s.withdraw()
-	if err := s.publish(); err != nil {
+	if err := s.publish(ctx); err != nil {
 		return err
 	}
 	a.announce(s.record.Name, fmt.Sprintf("ready in %.1f s", a.Now().Sub(begin).Seconds()), "Ctrl-C stops it")

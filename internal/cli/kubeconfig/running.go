@@ -12,22 +12,23 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// dialTimeout is how long the server of an entry may take to answer. It is on this machine.
-const dialTimeout = 2 * time.Second
+// dialTimeout is how long the server of an entry may take to answer. It is on this machine, which may be busy.
+const dialTimeout = 10 * time.Second
 
-// Running returns the server of the cluster called name, if it runs: it answers with a certificate that the authority of the entry has signed, so it is no
-// other program that uses the port. It returns "" otherwise. If the caller has claimed the name, such a cluster has another state directory.
-func (t Target) Running(ctx context.Context, name string) (server string) {
+// Running returns the server of the cluster called name, and the file with its entry, if it runs: it answers with a certificate that the authority of the
+// entry has signed, so it is no other program that uses the port. It returns "" otherwise. If the caller has claimed the name, such a cluster has another
+// state directory.
+func (t Target) Running(ctx context.Context, name string) (server, file string) {
 	for _, f := range t.Files {
 		config, err := clientcmd.LoadFromFile(f)
 		if err != nil {
 			continue // Check reports it
 		}
 		if c := config.Clusters[name]; c != nil && answers(ctx, c) {
-			return c.Server
+			return c.Server, f
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // answers reports whether the server of a cluster accepts a connection.

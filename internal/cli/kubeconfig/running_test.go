@@ -44,14 +44,14 @@ func TestRunning(t *testing.T) {
 			t.Fatal(err)
 		}
 		target := Target{Files: []string{filepath.Join(t.TempDir(), "missing"), file}, Path: file}
-		want := ""
+		want, in := "", ""
 		if c.want {
-			want = c.url
+			want, in = c.url, file
 		}
-		if got := target.Running(t.Context(), "a"); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
+		if got, of := target.Running(t.Context(), "a"); got != want || of != in {
+			t.Errorf("%s: %q in %q, want %q", name, got, of, want)
 		}
-		if got := target.Running(t.Context(), "b"); got != "" {
+		if got, _ := target.Running(t.Context(), "b"); got != "" {
 			t.Errorf("%s: another name: %q", name, got)
 		}
 	}

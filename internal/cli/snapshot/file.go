@@ -20,7 +20,7 @@ func checkFree(path string, overwrite bool) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Lstat(path); err == nil {
-			return console.Usagef("%s is a symbolic link to a file that does not exist", path)
+			return console.Usagef("%s is a symbolic link to a file that does not exist; remove it, or create that file and pass --overwrite", path)
 		}
 		return nil
 	case err != nil:
@@ -52,9 +52,8 @@ func replaceFile(path string, overwrite bool, stdout io.Writer, write func(io.Wr
 		}
 		return 0, fmt.Errorf("write %s: %w", path, err)
 	}
-	kept := (*existsError)(nil)
 	defer func() {
-		if err != nil && !errors.As(err, &kept) {
+		if err != nil && !isExists(err) {
 			_ = f.Close()
 			_ = os.Remove(f.Name())
 		}
@@ -83,6 +82,12 @@ type existsError struct{ path, temporary string }
 
 func (e *existsError) Error() string {
 	return fmt.Sprintf("%s was created meanwhile by another program, and stays as it is; what this command wrote is in %s", e.path, e.temporary)
+}
+
+// isExists reports whether what a command wrote is kept under a temporary name, which the user must learn.
+func isExists(err error) bool {
+	var exists *existsError
+	return errors.As(err, &exists)
 }
 
 // renameNew gives a file the name path, if no file has it.

@@ -79,7 +79,7 @@ func TestReplaceFileCreatedMeanwhile(t *testing.T) {
 		}
 	}))
 	var exists *existsError
-	if !errors.As(err, &exists) || content(path) != "theirs" || content(exists.temporary) != "mine" {
+	if !isExists(err) || !errors.As(err, &exists) || content(path) != "theirs" || content(exists.temporary) != "mine" {
 		t.Errorf("%v: %q", err, content(path))
 	}
 }

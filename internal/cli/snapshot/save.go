@@ -159,12 +159,15 @@ func (o *saveFlags) save(ctx context.Context, c *console.Console, config *rest.C
 	p.Clear()
 	var bad *transfer.OptionError
 	switch {
+	case err == nil:
+	case isExists(err):
+		return err
 	case ctx.Err() != nil:
 		c.Say("Interrupted: %s was not written.", file)
 		return console.ErrInterrupted
 	case errors.As(err, &bad):
 		return console.Usagef("--only: %v", bad)
-	case err != nil:
+	default:
 		return err
 	}
 	c.Say("Saved %s of %s to %s (%s, %.1f s); left out %s that a restore cannot use.", console.Count(result.Objects, "object"),

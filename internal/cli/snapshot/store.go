@@ -16,10 +16,10 @@ import (
 	"github.com/rehearse-k8s/rehearse/internal/snapshot"
 )
 
-// IsStore reports whether a file is the snapshot of a whole store, with which only a new cluster can begin: by its content, and by its
-// name if the content is damaged. A file that does not begin as any snapshot is an error, so that no cluster is started for it. It does not
-// read from a file that can be read only once, such as a pipe.
-func IsStore(file string) (bool, error) {
+// CheckFrom checks the beginning of the file of --from, so that no cluster is started for one that is no snapshot. isStore reports whether it is the
+// snapshot of a whole store, with which only a new cluster can begin: by its content, and by its name if the content is damaged. It does not read from a
+// file that can be read only once, such as a pipe.
+func CheckFrom(file string) (isStore bool, err error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return false, console.Usagef("--from: %v", err)
@@ -75,10 +75,13 @@ func saveStore(ctx context.Context, c *console.Console, config *rest.Config, fil
 	})
 	p.line.Clear()
 	switch {
+	case err == nil:
+	case isExists(err):
+		return err
 	case ctx.Err() != nil:
 		c.Say("Interrupted: %s was not written.", file)
 		return console.ErrInterrupted
-	case err != nil:
+	default:
 		return err
 	}
 	c.Say("Saved the store with %s to %s (%s, %.1f s); a new cluster begins with it: rehearse up --from %s", console.Count(pairs, "object"), file,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +13,9 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
@@ -60,6 +63,7 @@ func (o *rehearsalOptions) validate(cmd *cobra.Command) error {
 type openedHarness struct {
 	harness *rehearsal.Harness
 	dir     string
+	lock    *flock.Flock // of dir
 }
 
 // checkScenario rejects unknown names of controllers.
@@ -85,19 +89,19 @@ func checkScenario(s *scenario.Scenario) error {
 func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenario.Scenario) (*openedHarness, error) {
 	var logs io.Writer = io.Discard
 	o.log.SetUp(logs, a.Err)
-	dir, err := rehearsalDir()
+	dir, lock, err := rehearsalDir()
 	if err != nil {
 		return nil, err
 	}
-	r := &openedHarness{dir: dir}
+	r := &openedHarness{dir: dir, lock: lock}
 	stages, err := a.stagesOf(s)
 	if err != nil {
-		_ = os.RemoveAll(dir)
+		r.removeDir()
 		return nil, err
 	}
 	target, err := a.targetOf(&o.target, s)
 	if err != nil {
-		_ = os.RemoveAll(dir)
+		r.removeDir()
 		return nil, err
 	}
 	r.harness, err = rehearsal.Open(ctx, rehearsal.Options{
@@ -110,23 +114,48 @@ func (a *app) openRehearsal(ctx context.Context, o *rehearsalOptions, s *scenari
 		Logs:    a.clientLogs(o),
 	})
 	if err != nil {
-		_ = os.RemoveAll(dir)
+		r.removeDir()
 		return nil, err
 	}
 	return r, nil
 }
 
-// rehearsalDir creates a directory that has the process ID in its name, and removes those of processes that were killed.
-func rehearsalDir() (string, error) {
+// dirLock is the file in the directory of a test that its process locks.
+const dirLock = "lock"
+
+// rehearsalDir creates a directory that has the process ID in its name, and removes those of processes that were killed. The lock is held as long as
+// the directory is used.
+func rehearsalDir() (dir string, lock *flock.Flock, err error) {
 	const prefix = "rehearse-test-"
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, dir := range left {
 		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), prefix), "-")
-		if n, err := strconv.Atoi(pid); err == nil && !alive(n) {
+		if n, err := strconv.Atoi(pid); err == nil && !alive(n) && !isLocked(dir) {
 			_ = os.RemoveAll(dir)
 		}
 	}
-	return os.MkdirTemp("", fmt.Sprintf("%s%d-", prefix, os.Getpid()))
+	if dir, err = os.MkdirTemp("", fmt.Sprintf("%s%d-", prefix, os.Getpid())); err != nil {
+		return "", nil, err
+	}
+	lock = flock.New(filepath.Join(dir, dirLock))
+	if err := lock.Lock(); err != nil {
+		_ = os.RemoveAll(dir)
+		return "", nil, err
+	}
+	return dir, lock, nil
+}
+
+// isLocked reports whether a process uses the directory of a test. Containers that share a directory for temporary files do not see each other's
+// processes. A directory that is new has no lock yet.
+func isLocked(dir string) bool {
+	lock := flock.New(filepath.Join(dir, dirLock), flock.SetFlag(os.O_RDONLY))
+	free, err := lock.TryLock()
+	if free {
+		_ = lock.Close()
+		return false
+	}
+	info, e := os.Stat(dir)
+	return !errors.Is(err, fs.ErrNotExist) || e != nil || time.Since(info.ModTime()) < time.Minute
 }
 
 func alive(pid int) bool {
@@ -137,8 +166,13 @@ func alive(pid int) bool {
 // close stops the API, or resets the cluster. The error lists what could not be reset.
 func (r *openedHarness) close() error {
 	err := r.harness.Close()
-	_ = os.RemoveAll(r.dir)
+	r.removeDir()
 	return err
+}
+
+func (r *openedHarness) removeDir() {
+	_ = os.RemoveAll(r.dir)
+	_ = r.lock.Close()
 }
 
 func (a *app) stagesOf(s *scenario.Scenario) (*stage.Set, error) {

@@ -144,8 +144,12 @@ func inconclusive(err error) error {
 // compare prints the result of the runs, and returns the error with the exit code.
 func (a *app) compare(file string, recorded *history.Run, outs []*sim.Outcome) error {
 	var same, other []*history.Run
+	without := 0 // runs that passed, and in which a fault did not happen
+	var unmet []fault.Fault
 	for _, out := range outs {
 		switch f := out.Run.Failure; {
+		case f == nil && len(out.Unmet) > 0:
+			without, unmet = without+1, out.Unmet
 		case f == nil:
 		case recorded.Failure != nil && f.Oracle == recorded.Failure.Oracle:
 			same = append(same, out.Run)
@@ -154,6 +158,10 @@ func (a *app) compare(file string, recorded *history.Run, outs []*sim.Outcome) e
 		}
 	}
 	passed := len(outs) - len(same) - len(other)
+	note := ""
+	if without > 0 {
+		note = fmt.Sprintf("; in %d of them not every fault happened: %s met no request", without, strings.Join(fault.Strings(unmet), "; "))
+	}
 	switch {
 	case len(same) > 0:
 		fmt.Fprintf(a.Out, "%s: still fails, %d of %d: %s: %s\n", file, len(same), len(outs), same[0].Failure.Oracle, same[0].Failure.Message)
@@ -164,10 +172,13 @@ func (a *app) compare(file string, recorded *history.Run, outs []*sim.Outcome) e
 	case len(other) > 0:
 		fmt.Fprintf(a.Out, "%s: another invariant is violated, %d of %d: %s: %s\n", file, len(other), len(outs), other[0].Failure.Oracle, other[0].Failure.Message)
 		return a.printFailed(shortest(other))
+	case without == passed:
+		return &console.InconclusiveError{Message: fmt.Sprintf("%s: every invariant holds in %s, but without every fault, so the runs say nothing about the failure: %s met no request; search again with 'rehearse test'",
+			file, console.Count(passed, "run"), strings.Join(fault.Strings(unmet), "; "))}
 	case recorded.Failure == nil:
-		fmt.Fprintf(a.Out, "%s: passes, as recorded, in %s\n", file, console.Count(passed, "run"))
+		fmt.Fprintf(a.Out, "%s: passes, as recorded, in %s%s\n", file, console.Count(passed, "run"), note)
 	default:
-		fmt.Fprintf(a.Out, "%s: no longer fails: every invariant holds in %s\n", file, console.Count(passed, "run"))
+		fmt.Fprintf(a.Out, "%s: no longer fails: every invariant holds in %s%s\n", file, console.Count(passed, "run"), note)
 	}
 	return nil
 }

@@ -200,12 +200,19 @@ func (a *app) test(ctx context.Context, o *testOptions, files, command []string)
 			return console.Usagef("--keep-runs %s: %v", o.keepRuns, err)
 		}
 	}
+	corpora := make([][]sim.Plan, len(all)) // all are read before the first search: one that is invalid must not hide a result
+	for i, s := range all {
+		var err error
+		if corpora[i], err = o.loadCorpus(s); err != nil {
+			return err
+		}
+	}
 	ctx, stop := a.Interruptible(ctx)
 	defer stop()
 	v := &verdicts{a: a, o: o}
-	for _, s := range all {
+	for i, s := range all {
 		keep := newRunKeeper(o, s.Name, command)
-		result, err := a.rehearse(ctx, o, s, keep)
+		result, err := a.rehearse(ctx, o, s, corpora[i], keep)
 		v.keep = keep
 		if err := v.add(s, command, result, err); err != nil {
 			return err
@@ -217,16 +224,24 @@ func (a *app) test(ctx context.Context, o *testOptions, files, command []string)
 	return v.conclude(ctx)
 }
 
-// rehearse searches one scenario.
-func (a *app) rehearse(ctx context.Context, o *testOptions, s *scenario.Scenario, keep *runKeeper) (*sim.Result, error) {
-	var earlier []sim.Plan
-	file := filepath.Join(o.corpus, s.Name+".jsonl")
-	if o.corpus != "" {
-		var err error
-		if earlier, err = sim.LoadCorpus(file); err != nil {
-			return nil, console.Usagef("--corpus: %v", err)
-		}
+// loadCorpus reads the plans that earlier searches of a scenario have kept.
+func (o *testOptions) loadCorpus(s *scenario.Scenario) ([]sim.Plan, error) {
+	if o.corpus == "" {
+		return nil, nil
 	}
+	plans, err := sim.LoadCorpus(o.corpusFile(s))
+	if err != nil {
+		return nil, console.Usagef("--corpus: %v", err)
+	}
+	return plans, nil
+}
+
+func (o *testOptions) corpusFile(s *scenario.Scenario) string {
+	return filepath.Join(o.corpus, s.Name+".jsonl")
+}
+
+// rehearse searches one scenario. It begins with the plans of earlier searches.
+func (a *app) rehearse(ctx context.Context, o *testOptions, s *scenario.Scenario, earlier []sim.Plan, keep *runKeeper) (*sim.Result, error) {
 	r, err := a.openRehearsal(ctx, &o.rehearsalOptions, s)
 	if err != nil {
 		return nil, err
@@ -245,7 +260,7 @@ func (a *app) rehearse(ctx context.Context, o *testOptions, s *scenario.Scenario
 	})
 	p.clear()
 	if o.corpus != "" && result != nil {
-		if err := sim.SaveCorpus(file, result.Corpus, earlier); err != nil {
+		if err := sim.SaveCorpus(o.corpusFile(s), result.Corpus, earlier); err != nil {
 			a.Say("rehearse: %s: --corpus: %v", s.Name, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -170,8 +171,15 @@ func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, er
 	if len(one.SeenOnce) > 0 && one.Verdict == "passed" && v.o.strict {
 		one.Verdict, one.Reason = "failed", console.Count(len(one.SeenOnce), "failure")+" seen once, with --strict"
 	}
+	if one.Verdict == "failed" && len(one.Failures)+len(one.SeenOnce) == 0 || one.Verdict == "inconclusive" {
+		v.reports = append(v.reports, withoutRun(s, &one))
+	}
 	if len(one.SeenOnce) > 0 && len(one.Failures) == 0 && !v.o.strict {
-		v.a.Say("rehearse: %s: warning: %s seen once: repeating the run did not reproduce it; --strict makes this an error", s.Name, console.Count(len(one.SeenOnce), "failure"))
+		why := "repeating the run did not reproduce it"
+		if !slices.ContainsFunc(one.SeenOnce, func(f failure) bool { return f.Repeats > 0 }) {
+			why = "the search ended before the run was repeated"
+		}
+		v.a.Say("rehearse: %s: warning: %s seen once: %s; --strict makes this an error", s.Name, console.Count(len(one.SeenOnce), "failure"), why)
 	}
 	if r.Baseline != nil && r.Failure == nil {
 		v.reports = append(v.reports, report.Of(s.File, r.Baseline, nil))
@@ -181,6 +189,15 @@ func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, er
 		return v.print(&one, r)
 	}
 	return nil
+}
+
+// withoutRun is the report of a verdict that no single run shows: a Sometimes invariant that never held, or a search that could not begin.
+func withoutRun(s *scenario.Scenario, one *verdict) *report.Run {
+	run := &history.Run{Header: history.Header{Test: s.File}, Inconclusive: one.Reason}
+	if one.Verdict == "failed" {
+		run.Inconclusive, run.Failure = "", &history.Failure{Oracle: "sometimes", Message: one.Reason}
+	}
+	return report.Of(s.File, run, nil)
 }
 
 // describe stores a failed run and returns it as programs read it. If it cannot be stored, one.Reason says why, and the
@@ -368,17 +385,30 @@ func (v *verdicts) conclude(ctx context.Context) error {
 			return err
 		}
 	}
-	worst := error(nil)
+	failed, worst := false, error(nil)
 	for i := range v.all {
 		switch one := &v.all[i]; one.Verdict {
 		case "failed":
-			return &console.ExitError{Code: console.ExitFailed}
+			failed = true
 		case "inconclusive":
+			v.sayError(worst)
 			worst = &console.InconclusiveError{Message: fmt.Sprintf("%s: %s", one.Scenario, one.Reason)}
 		}
 	}
-	if ctx.Err() != nil {
+	switch {
+	case failed:
+		v.sayError(worst)
+		return &console.ExitError{Code: console.ExitFailed}
+	case ctx.Err() != nil:
+		v.sayError(worst)
 		return console.ErrInterrupted
 	}
 	return worst
+}
+
+// sayError prints the error of a scenario, when the command ends with that of another one.
+func (v *verdicts) sayError(err error) {
+	if err != nil {
+		v.a.Say("rehearse: %s", console.Message(err))
+	}
 }

@@ -121,6 +121,78 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// TestVerdictsWithoutFailure: a verdict that no failed run shows is an error or a failure for a CI server too, and with several scenarios the reason of
+// each inconclusive one is printed.
+func TestVerdictsWithoutFailure(t *testing.T) {
+	passing := &history.Run{Header: history.Header{Format: history.Format, Test: "web", Live: true}}
+	passing.Add(history.Step{Kind: history.Start, Actor: "web"})
+	never := &sim.Result{Runs: 9, Baseline: passing, Seen: map[string]bool{"a pod is Ready": false}}
+	none := errors.New("client web exits immediately")
+	for name, c := range map[string]struct {
+		results  []*sim.Result
+		errs     []error
+		code     int
+		junit    []string
+		stderr   string
+		reported string // the error of the command, which main prints
+	}{
+		"never seen":     {[]*sim.Result{never}, []error{nil}, 1, []string{"<failure ", "never observed: a pod is Ready"}, "", ""},
+		"inconclusive":   {[]*sim.Result{nil}, []error{none}, 3, []string{"<error ", "client web exits immediately"}, "", "web: client web exits immediately"},
+		"and one failed": {[]*sim.Result{nil, never}, []error{none, nil}, 1, []string{"<error ", "<failure "}, "rehearse: web: client web exits immediately\n", ""},
+		"both":           {[]*sim.Result{nil, nil}, []error{none, errors.New("no API")}, 3, []string{"client web exits immediately", "no API"}, "rehearse: web: client web exits immediately\n", "web: no API"},
+	} {
+		var out, errs bytes.Buffer
+		o := testOptions{failures: t.TempDir()}
+		o.format = console.NewOutput("junit", "text", "json", "junit")
+		v := &verdicts{a: &app{&console.Console{Streams: console.Streams{Out: &out, Err: &errs}, Getenv: func(string) string { return "" }}}, o: &o, keep: &runKeeper{}}
+		for i, r := range c.results {
+			if err := v.add(&scenario.Scenario{Name: "web", File: "web.yaml"}, nil, r, c.errs[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := v.conclude(t.Context())
+		if code := console.ExitCode(err); code != c.code || errs.String() != c.stderr {
+			t.Errorf("%s: exit code %d, stderr %q", name, code, errs.String())
+		}
+		if c.reported != "" && console.Message(err) != c.reported {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, want := range c.junit {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: no %q in\n%s", name, want, out.String())
+			}
+		}
+	}
+}
+
+// TestReplayWithoutFaults: runs in which a recorded fault did not happen do not show that a failure is gone.
+func TestReplayWithoutFaults(t *testing.T) {
+	failed := failedRun("there are 2", "conflict actor=web nth=1")
+	passed, unmet := &sim.Outcome{Run: &history.Run{}}, &sim.Outcome{Run: &history.Run{}, Unmet: []fault.Fault{fault.Of(fault.KindConflict)}}
+	for name, c := range map[string]struct {
+		recorded *history.Run
+		outs     []*sim.Outcome
+		code     int
+		want     string
+	}{
+		"all happened":       {failed, []*sim.Outcome{passed, passed}, 0, "a: no longer fails: every invariant holds in 2 runs\n"},
+		"one did not":        {failed, []*sim.Outcome{passed, unmet}, 0, "a: no longer fails: every invariant holds in 2 runs; in 1 of them not every fault happened: conflict met no request\n"},
+		"none happened":      {failed, []*sim.Outcome{unmet, unmet}, 3, "a: every invariant holds in 2 runs, but without every fault, so the runs say nothing about the failure: conflict met no request; search again with 'rehearse test'"},
+		"of a passing run":   {&history.Run{}, []*sim.Outcome{unmet}, 3, "a: every invariant holds in 1 run, but "},
+		"passes as recorded": {&history.Run{}, []*sim.Outcome{passed}, 0, "a: passes, as recorded, in 1 run\n"},
+	} {
+		var out bytes.Buffer
+		err := (&app{&console.Console{Streams: console.Streams{Out: &out}}}).compare("a", c.recorded, c.outs)
+		got := out.String()
+		if err != nil {
+			got += console.Message(err)
+		}
+		if console.ExitCode(err) != c.code || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: exit code %d: %s", name, console.ExitCode(err), got)
+		}
+	}
+}
+
 func checkJSON(t *testing.T, name string, data []byte, want string, failures, seenOnce []*sim.Failure) {
 	t.Helper()
 	var got testResult

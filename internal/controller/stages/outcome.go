@@ -149,6 +149,9 @@ func (t *table) done(now time.Time, j job, o outcome) {
 			e.confirm = now.Add(confirmAfter)
 		}
 	case failed:
+		if o.overran && j.stages != t.stages {
+			break // the stage may have been corrected meanwhile: it is tried again
+		}
 		e.failures++
 		e.notBefore, e.waits = now.Add(max(backoff(t.seed, e.uid, e.failures), o.retryAfter)), ""
 		if o.permanent {

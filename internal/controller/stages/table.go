@@ -401,10 +401,10 @@ const mostOverruns = 5
 // overrun records that a stage of a set exceeded its budget on an object. A stage of an earlier set may have been corrected since then, so it does not
 // count.
 func (t *table) overrun(e *entry, set *stage.Set, name, problem string) {
-	t.reportTrouble(e, name, problem)
 	if t.stages != set {
 		return
 	}
+	t.reportTrouble(e, name, problem)
 	if t.overran[name]++; t.overran[name] != mostOverruns {
 		return
 	}

@@ -139,6 +139,7 @@ func TestReplayFailures(t *testing.T) {
 		snapshot.Change{Name: "gone", Method: snapshot.Delete},
 		snapshot.Change{Name: "kube-root-ca.crt", Method: snapshot.Create, Template: configMap("kube-root-ca.crt", "")},
 		snapshot.Change{Name: "kube-root-ca.crt", Method: snapshot.Patch, Template: map[string]any{"data": map[string]any{"a": "b"}}},
+		// With a label, so that its managedFields name the writer: without any field, they have no entry.
 		snapshot.Change{Name: "owner", Method: snapshot.Create, Template: configMap("owner", ", labels: {managed: field}, uid: "+other)},
 		snapshot.Change{Name: "first", Method: snapshot.Patch, Template: map[string]any{"metadata": map[string]any{
 			"ownerReferences": []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": other}}, "$setElementOrder/ownerReferences": []any{map[string]any{"uid": other}}}}},

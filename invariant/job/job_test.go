@@ -278,6 +278,19 @@ func TestQuiescence(t *testing.T) {
 			r.finalizers("c", "a")
 			r.status("", "active", int64(1))
 		}, "its status shows 0 failed; 1 have"},
+		"a failure of an index whose successor does not exist yet": {perIndex(2), func(r *run) {
+			r.pod("a", "0", r.now())
+			r.pod("b", "1", r.now())
+			r.phase("a", "Failed")
+			r.status("", "active", int64(1))
+		}, ""},
+		"a failure of an index is not counted, and its pod has no finalizer": {perIndex(2), func(r *run) {
+			r.pod("a", "0", r.now())
+			r.pod("b", "1", r.now())
+			r.phase("a", "Failed")
+			r.finalizers("c", "a")
+			r.status("", "active", int64(1))
+		}, "its status shows 0 failed; 1 have"},
 		"a pod that the controller removed need not be counted": {nonIndexed(1, 2), func(r *run) {
 			r.pod("a", "", r.now())
 			r.pod("b", "", r.now())

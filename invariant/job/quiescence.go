@@ -87,8 +87,10 @@ func (f *follower) checkFinished(j *jobRecord) error {
 func (f *follower) checkAllCounted(j *jobRecord) error {
 	var failed int64
 	pods, spec := f.of(j.uid), j.spec()
+	// The last failed pod of an index is counted when its successor exists, which may wait for a slot or for the end of a suspension.
+	waits := retriesIndexes(j.object) && !j.finished()
 	for _, p := range pods {
-		if p.failed && !p.succeeded && p.clean && !p.removed && !p.dropped && p.beforeEnd {
+		if p.failed && !p.succeeded && p.clean && !p.removed && !p.dropped && p.beforeEnd && !(waits && p.tracked) {
 			failed++
 		}
 	}

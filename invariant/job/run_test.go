@@ -167,6 +167,13 @@ func indexed(n int) map[string]any {
 	return spec
 }
 
+// perIndex returns a spec of n indexes, each of which has retries of its own.
+func perIndex(n int) map[string]any {
+	spec := indexed(n)
+	spec["backoffLimitPerIndex"] = int64(2)
+	return spec
+}
+
 // waiting returns a spec under which pods are replaced only after they have failed.
 func waiting(spec map[string]any) map[string]any {
 	spec["podReplacementPolicy"] = "Failed"

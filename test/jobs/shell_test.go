@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -164,6 +166,48 @@ func TestRejectedPatch(t *testing.T) {
 		}
 	})
 }
+
+// TestRejectedPatchOfOnePod checks that a pod whose finalizer cannot be removed does not stop the other pods: all are created, and all others are
+// released. A controller that starts no further write after an error would try that pod alone, in each sync.
+func TestRejectedPatchOfOnePod(t *testing.T) {
+	simtest.Run(t, simtest.Seeds(1), func(w *simtest.World) {
+		denied := ""
+		w.Controller("job", func(ctx context.Context, config *rest.Config) error {
+			config = rest.CopyConfig(config)
+			config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					if r.Method == http.MethodPatch && denied == "" {
+						denied = r.URL.Path
+					}
+					if r.Method != http.MethodPatch || r.URL.Path != denied {
+						return next.RoundTrip(r)
+					}
+					body := `{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"Forbidden","code":403,"message":"denied by policy"}`
+					return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+				})
+			})
+			return controller.Runner(controller.Options{All: true, Workers: 1, Writes: 1, Audit: -1})(ctx, config)
+		})
+		w.Kubelet()
+		w.Create(pi(4, 12))
+		w.Advance(time.Minute)
+		tracked := 0
+		pods := w.View().List("pods")
+		for _, p := range pods {
+			if slices.Contains(p.GetFinalizers(), batchv1.JobTrackingFinalizer) {
+				tracked++
+			}
+		}
+		if len(pods) != 12 || tracked != 1 {
+			w.Fatalf("%d pods exist, %d with the finalizer; want 12 and 1", len(pods), tracked)
+		}
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestMetrics checks upstream's names, and the counts of one Job.
 func TestMetrics(t *testing.T) {

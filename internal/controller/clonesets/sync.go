@@ -38,8 +38,11 @@ func (c *instance) sync(ctx context.Context, k key) (wake time.Duration, err err
 		d := cloneset.Unreadable(time.Now(), set, why)
 		return 0, c.carryOut(ctx, set, m, &d)
 	}
-	if adopted, err := c.adoptRevisions(ctx, set, m); adopted || err != nil {
-		return reconcile.Fallback, err // the next plan uses them
+	switch adopted, err := c.adoptRevisions(ctx, set, m); {
+	case err != nil:
+		return 0, err
+	case adopted:
+		return reconcile.Fallback, nil // the next plan uses them
 	}
 	d := cloneset.Plan(time.Now(), c.state(ctx, k, set, m))
 	if log := klog.FromContext(ctx).V(4); log.Enabled() {
@@ -51,7 +54,7 @@ func (c *instance) sync(ctx context.Context, k key) (wake time.Duration, err err
 	c.metrics.setPods(k, d.Tally.States)
 	c.metrics.rolledOut(d.Tally.RolledOut)
 	err = c.carryOut(ctx, set, m, &d)
-	if len(d.Actions) > 0 {
+	if len(d.Actions) > 0 && err == nil { // after an error, the queue's backoff
 		d.Wake = workload.Soonest(d.Wake, reconcile.Fallback)
 	}
 	return d.Wake, err

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -67,7 +68,7 @@ func (c *instance) syncJob(ctx context.Context, k key, j *batchv1.Job, m *memory
 		m.generation = 0 // count it once
 	}
 	err := c.carryOut(ctx, j, m, &d)
-	if len(d.Actions) > 0 {
+	if len(d.Actions) > 0 && err == nil { // after an error, the queue's backoff
 		o.wake = workload.Soonest(o.wake, reconcile.Fallback)
 	}
 	return o, err
@@ -105,7 +106,10 @@ func (c *instance) syncGone(ctx context.Context, k key, m *memory) (outcome, err
 	case live != nil && live.UID == k.uid:
 		return outcome{wake: reconcile.Fallback}, nil
 	}
-	return outcome{wake: reconcile.Fallback}, c.act(ctx, nil, m, actions)
+	if err := c.act(ctx, nil, m, actions, new(atomic.Bool)); err != nil {
+		return outcome{}, err
+	}
+	return outcome{wake: reconcile.Fallback}, nil
 }
 
 // syncOrphan removes our finalizer from a pod that belongs to no Job.
@@ -125,7 +129,7 @@ func (c *instance) syncOrphan(ctx context.Context, k key) (outcome, error) {
 			return outcome{wake: reconcile.Fallback}, nil
 		}
 	}
-	return outcome{}, c.act(ctx, nil, m, job.Leftover([]*corev1.Pod{pod}, 1))
+	return outcome{}, c.act(ctx, nil, m, job.Leftover([]*corev1.Pod{pod}, 1), new(atomic.Bool))
 }
 
 // liveJob reads a Job from the API. It returns nil if the Job does not exist.

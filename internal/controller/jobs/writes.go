@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -49,27 +50,34 @@ func (c *instance) carryOut(ctx context.Context, j *batchv1.Job, m *memory, d *j
 	}
 	c.metrics.failuresHandled(d.Tally.Handled)
 	m.creates = creationReason(j, d)
-	err := c.act(ctx, j, m, d.Actions)
+	var createFailed atomic.Bool
+	err := c.act(ctx, j, m, d.Actions, &createFailed)
 	if d.Tally.Created > 0 {
-		m.past.Batch = nextBatch(m.past.Batch, c.options.Limits.Pods, err)
+		m.past.Batch = nextBatch(m.past.Batch, c.options.Limits.Pods, createFailed.Load())
 	}
 	return err
 }
 
-// nextBatch returns how many pods the next plan may create: twice as many after success, one after an
-// error.
-func nextBatch(batch, most int, err error) int {
-	if err != nil && !errors.Is(err, reconcile.ErrStale) {
+// nextBatch returns how many pods the next plan may create: twice as many after success, one after a create that
+// failed.
+func nextBatch(batch, most int, failed bool) int {
+	if failed {
 		return 1
 	}
 	return min(2*max(1, batch), most)
 }
 
-// act carries out actions, several at a time. After an error it starts no further action, and it
-// returns the first error. A pod that has changed (ErrStale) does not stop the others.
-func (c *instance) act(ctx context.Context, j *batchv1.Job, m *memory, actions []workload.Action) error {
-	untilError := func(_ int, failed error) bool { return failed == nil }
-	return reconcile.Each(ctx, len(actions), c.options.Writes, untilError, func(i int) error { return c.do(ctx, j, m, &actions[i]) })
+// act carries out actions, several at a time, and returns the first error. After a create that failed it starts no further create: the cause, such as a
+// quota, concerns them all. The write of a pod that fails does not stop those of other pods, because it may fail in each plan: a policy may deny it.
+func (c *instance) act(ctx context.Context, j *batchv1.Job, m *memory, actions []workload.Action, createFailed *atomic.Bool) error {
+	begin := func(i int, _ error) bool { return actions[i].Verb != workload.Create || !createFailed.Load() }
+	return reconcile.Each(ctx, len(actions), c.options.Writes, begin, func(i int) error {
+		err := c.do(ctx, j, m, &actions[i])
+		if err != nil && actions[i].Verb == workload.Create && !errors.Is(err, reconcile.ErrStale) {
+			createFailed.Store(true)
+		}
+		return err
+	})
 }
 
 // do carries out one action, and the one that follows it. j is nil if the Job does not exist any more.

@@ -48,7 +48,8 @@ type Loop[K Key] struct {
 	Queue   workqueue.TypedRateLimitingInterface[K]
 	Workers int
 	// Sync reconciles one key. wake is when the key is reconciled again at the latest; zero: not before
-	// something changes. After ErrStale that is Fallback, after another error the queue's backoff.
+	// something changes. After ErrStale that is Fallback, after another error the queue's backoff, if that is earlier: a write that fails does not
+	// delay what is due at a time.
 	Sync func(ctx context.Context, key K) (wake time.Duration, err error)
 	// AuditEvery is the interval of the audit, 0 or less for none. It reads with Metadata what Audited
 	// returns.
@@ -122,11 +123,17 @@ func (l *Loop[K]) workOne(ctx context.Context) bool {
 		} else {
 			l.Queue.AddRateLimited(k)
 		}
+		l.wakeAfter(k, wake)
 	default:
 		l.Queue.Forget(k)
-		if wake > 0 {
-			l.Queue.AddAfter(k, wake)
-		}
+		l.wakeAfter(k, wake)
 	}
 	return true
+}
+
+// wakeAfter adds a key to the queue after wake. If the key waits already, the earlier time counts.
+func (l *Loop[K]) wakeAfter(k K, wake time.Duration) {
+	if wake > 0 {
+		l.Queue.AddAfter(k, wake)
+	}
 }

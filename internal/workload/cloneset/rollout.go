@@ -77,6 +77,7 @@ func (p *plan) rollOut() {
 	}
 	p.decision.Actions = slices.Grow(p.decision.Actions, min(wanted, p.diff.unavailable, p.Limits.Pods))
 	orderForUpdate(candidates, &p.set.Spec.UpdateStrategy, updated...)
+	p.rejectedLast(candidates)
 	for _, pod := range candidates {
 		if wanted == 0 || unavailable >= p.diff.unavailable || max(p.decision.Tally.Updated, p.decision.Tally.Deleted) >= p.Limits.Pods {
 			break
@@ -94,6 +95,21 @@ func (p *plan) rollOut() {
 		wanted--
 		unavailable++
 	}
+}
+
+// rejectedLast moves pods whose last write the API has rejected to the end, where they are tried with what the budgets have left: as the first ones, they would
+// use up the budgets in each plan, and no other pod would be updated.
+func (p *plan) rejectedLast(pods []*Pod) {
+	if len(p.Past.Rejected) == 0 {
+		return
+	}
+	rank := func(pod *Pod) int {
+		if p.Past.Rejected[pod.UID] {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(pods, func(a, b *Pod) int { return rank(a) - rank(b) })
 }
 
 // continueUpdates updates pods that have waited for their hook. They are unavailable already.

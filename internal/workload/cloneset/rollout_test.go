@@ -6,10 +6,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/rehearse-k8s/rehearse/api/kruise"
 	"github.com/rehearse-k8s/rehearse/api/kruise/v1alpha1"
+	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
 // updatedPods returns how many active pods have the template's revision.
@@ -130,6 +132,37 @@ func TestMaxUnavailableOfUpdates(t *testing.T) {
 		if w.updatedPods() != 4 || w.set.Status.AvailableReplicas != 4 {
 			t.Errorf("%s: %d are updated, status %+v", kind, w.updatedPods(), w.set.Status)
 		}
+	}
+}
+
+// TestRejectedPodDoesNotStopUpdate checks that a pod whose update the API rejects uses up no budget that other pods need, and is updated when the API accepts
+// that. As the first of the order in each plan, it would stop the update (openkruise/kruise has no such rule).
+func TestRejectedPodDoesNotStopUpdate(t *testing.T) {
+	w := newRunningWorld(t, 4, inPlace, maxUnavailable(number(1)))
+	var bad types.UID
+	denied := true
+	w.rejects = func(a *workload.Action) bool {
+		if bad == "" {
+			bad = a.Object.GetUID() // the first pod that is updated
+		}
+		if !denied || a.Object.GetUID() != bad {
+			return false
+		}
+		w.past.Rejected = map[types.UID]bool{bad: true} // as the controller remembers it
+		return true
+	}
+	w.edit(image("web:2"))
+	for range 12 {
+		w.runKubelet()
+		w.carryOut(w.plan())
+	}
+	if n := w.updatedPods(); n != 3 || bad == "" {
+		t.Errorf("%d are updated, want all but one", n)
+	}
+	denied, w.past.Rejected = false, nil
+	w.settle()
+	if n := w.updatedPods(); n != 4 {
+		t.Errorf("%d are updated in the end", n)
 	}
 }
 

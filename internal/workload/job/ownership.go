@@ -14,8 +14,9 @@ import (
 )
 
 // claimOwnership adopts orphans that match the selector, releases pods that do not, and puts the
-// tracking finalizer back on pods that finished before they could be deleted. If it returns true, it
-// has decided the whole plan.
+// tracking finalizer back on pods that finished before they could be deleted. An orphan that is being
+// deleted is not adopted, and the finalizer would keep it as long as the Job exists. If it returns true,
+// it has decided the whole plan.
 func (p *plan) claimOwnership() bool {
 	if p.job.DeletionTimestamp != nil {
 		return false
@@ -26,8 +27,12 @@ func (p *plan) claimOwnership() bool {
 		return true
 	}
 	for _, pod := range p.Orphans {
-		if pod.DeletionTimestamp == nil && metav1.GetControllerOfNoCopy(pod) == nil && match(pod.Labels) {
+		switch {
+		case metav1.GetControllerOfNoCopy(pod) != nil || !match(pod.Labels):
+		case pod.DeletionTimestamp == nil:
 			p.own(pod, adoptPatch(p.job, pod), "Adopted", "the selector matches and the pod has no controller")
+		case hasFinalizer(pod):
+			p.own(pod, releasePatch(pod, pod.ResourceVersion), "Unowned", "it is being deleted, and no Job owns it")
 		}
 	}
 	for _, pod := range p.Pods {
@@ -56,7 +61,7 @@ func Matcher(j *batchv1.Job) (func(map[string]string) bool, error) {
 	return workload.Matcher(j.Spec.Selector)
 }
 
-// Leftover returns the actions for pods of a Job that does not exist any more: the tracking finalizer
+// Leftover returns the actions for pods that no Job counts, because theirs does not exist any more: the tracking finalizer
 // would keep them forever. It is removed only from the observed version: another Job, with
 // spec.manualSelector, may have adopted the pod since and needs the finalizer.
 func Leftover(pods []*corev1.Pod, most int) (actions []workload.Action) {
@@ -69,7 +74,7 @@ func Leftover(pods []*corev1.Pod, most int) (actions []workload.Action) {
 		}
 		actions = append(actions, workload.Action{
 			Verb: workload.Patch, Object: pod, PatchType: types.StrategicMergePatchType, Patch: json.RawMessage(releasePatch(pod, pod.ResourceVersion)),
-			Exact: true, Reason: workload.Reason{Code: "Released", Text: "its Job is gone"},
+			Exact: true, Reason: workload.Reason{Code: "Unowned", Text: "no Job counts it"},
 		})
 	}
 	return actions
@@ -82,7 +87,8 @@ func HasFinalizer(pod *corev1.Pod) bool { return hasFinalizer(pod) }
 func FinishedWithFinalizer(pod *corev1.Pod) bool { return isFinished(pod) && hasFinalizer(pod) }
 
 // cleanUp is the plan for a Job that has ended. It deletes active pods, which a controller created
-// before it had observed the end; they do not count.
+// before it had observed the end; they do not count. Orphans that match are not adopted any more, so their
+// finalizer is removed, as upstream's orphan workers do (pkg/controller/job, syncOrphanPod).
 func (p *plan) cleanUp(ended *batchv1.JobCondition) Decision {
 	var tracked, active []*corev1.Pod
 	for _, pod := range p.Pods {
@@ -95,6 +101,12 @@ func (p *plan) cleanUp(ended *batchv1.JobCondition) Decision {
 	}
 	p.remove(active, "the Job has ended")
 	p.removeFinalizers(tracked)
+	if match, err := Matcher(p.job); err == nil {
+		orphans := slices.DeleteFunc(slices.Clone(p.Orphans), func(pod *corev1.Pod) bool { return metav1.GetControllerOfNoCopy(pod) != nil || !match(pod.Labels) })
+		for _, a := range Leftover(orphans, p.Limits.Pods) {
+			p.decision.Act(a)
+		}
+	}
 	p.decision.Because("Ended", "the Job is %s; %d pods are left to be released or deleted", ended.Type, len(active)+len(tracked))
 	return p.decision
 }

@@ -11,6 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/utils/ptr"
+
+	"github.com/rehearse-k8s/rehearse/internal/workload"
 )
 
 // patched returns a pod after a patch, applied as the API server does.
@@ -39,6 +42,8 @@ func TestClaim(t *testing.T) {
 		p.Name, p.OwnerReferences, p.Finalizers = "orphan", nil, nil
 		return p
 	}
+	tracked := orphan("R terminating")
+	tracked.Finalizers = []string{batchv1.JobTrackingFinalizer}
 	another := orphan("R")
 	another.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "e", UID: "e", Controller: new(bool)}}
 	*another.OwnerReferences[0].Controller = true
@@ -52,6 +57,7 @@ func TestClaim(t *testing.T) {
 		{"finished ones too", "p=1 c=1", "R", orphan("S"), "Adopted orphan"},
 		{"not one that does not match", "p=1 c=1", "R", orphan("R unmatched"), ""},
 		{"not one that is terminating", "p=1 c=1", "R", orphan("R terminating"), ""},
+		{"a terminating one with the finalizer is released", "p=1 c=1", "R", tracked, "Unowned orphan"},
 		{"not one that has another controller", "p=1 c=1", "R", another, ""},
 		{"one is released", "p=2 c=2", "R, R unmatched", nil, "Disowned pod-0001"},
 		{"both", "p=2 c=2", "R, R unmatched", orphan("R"), "Adopted orphan, Disowned pod-0001"},
@@ -73,6 +79,32 @@ func TestClaim(t *testing.T) {
 		if strings.Join(got, ", ") != c.want || d.Recheck != (c.want != "") || c.want != "" && d.Status != nil {
 			t.Errorf("%s: %v, recheck %t, status %v", c.name, got, d.Recheck, d.Status)
 		}
+	}
+}
+
+// TestOrphansOfEndedJob checks that a Job that has ended removes the finalizer of orphans that it would have adopted, and of no others: each would stay
+// terminating as long as the Job exists.
+func TestOrphansOfEndedJob(t *testing.T) {
+	orphan := func(name, words string) *corev1.Pod {
+		p := newPod(50, words)
+		p.Name, p.OwnerReferences, p.Finalizers = name, nil, []string{batchv1.JobTrackingFinalizer}
+		return p
+	}
+	owned := orphan("owned", "R")
+	owned.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "e", UID: "e", Controller: ptr.To(true)}}
+	untracked := orphan("untracked", "R")
+	untracked.Finalizers = nil
+	j := newJob("p=1 c=1 started=9")
+	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+	orphans := []*corev1.Pod{orphan("running", "R"), orphan("terminating", "R terminating"), orphan("finished", "S"), orphan("other", "R unmatched"), owned, untracked}
+	var got []string
+	for _, a := range Plan(noon, State{Job: j, Orphans: orphans, Limits: atOnce()}).Actions {
+		if got = append(got, a.Reason.Code+" "+a.Object.GetName()); !a.Exact || a.Verb != workload.Patch {
+			t.Errorf("%s %s is not an exact patch", a.Verb, a.Object.GetName())
+		}
+	}
+	if want := []string{"Unowned running", "Unowned terminating", "Unowned finished"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -130,7 +130,7 @@ func TestPlanAlways(t *testing.T) {
 			t.Errorf("events %v, ended %q, and no status", d.Events, d.Tally.Ended)
 		}
 		claims := slices.ContainsFunc(d.Actions, func(a workload.Action) bool {
-			return a.Reason.Code == "Adopted" || a.Reason.Code == "Disowned" || a.Reason.Code == "TrackedAgain"
+			return a.Reason.Code == "Adopted" || a.Reason.Code == "Disowned" || a.Reason.Code == "TrackedAgain" || a.Reason.Code == "Unowned" && !Ended(s.Job)
 		})
 		if blind := d.Status == nil && d.Tally.Created+d.Tally.Removed > 0 && !Ended(s.Job); d.Recheck != (claims || blind) {
 			t.Errorf("the Job is read again: %t; pods are claimed: %t, created or removed without a status: %t", d.Recheck, claims, blind)
@@ -203,6 +203,11 @@ func checkActions(t *rapid.T, s State, d *Decision) {
 			// could be lost.
 			if fails := trueCondition(&j.Status, batchv1.JobFailureTarget) != nil && hasFinalizer(taken[name]); a.Exact == fails && !Ended(j) || a.Then != nil && (a.Then.Verb != workload.Delete || !a.Then.Exact) {
 				t.Errorf("%s is removed, exact: %t", name, a.Exact)
+			}
+		case a.Reason.Code == "Unowned":
+			p := a.Object.(*corev1.Pod)
+			if !slices.Contains(s.Orphans, p) || !hasFinalizer(p) || !a.Exact || p.DeletionTimestamp == nil && !Ended(j) {
+				t.Errorf("%s loses its finalizer, exact: %t", name, a.Exact)
 			}
 		case a.Reason.Code == "Released":
 			n.Released++

@@ -314,13 +314,14 @@ func (r *run) addClient(c *client) bool {
 	return true
 }
 
-// clientFailed records an error of a client after its start.
+// clientFailed records an error of a client after its start, and ends the run.
 func (r *run) clientFailed(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.clientErr == nil {
 		r.clientErr = err
 	}
+	r.cancel()
 }
 
 func (r *run) clientError() error {

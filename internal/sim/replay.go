@@ -33,9 +33,6 @@ func Replay(ctx context.Context, world World, o Options, p Plan, times int) ([]*
 	}
 	outs, err := s.playAll(ctx, slices.Repeat([]Plan{p}, times))
 	for _, out := range outs {
-		if err == nil && out.Run.Inconclusive != "" {
-			err = errors.New(out.Run.Inconclusive)
-		}
 		if err != nil {
 			break
 		}
@@ -44,7 +41,15 @@ func Replay(ctx context.Context, world World, o Options, p Plan, times int) ([]*
 			out.Run.Failure = nil
 		}
 	}
-	return outs, err
+	if err != nil || slices.ContainsFunc(outs, func(out *Outcome) bool { return out.Run.Failure != nil }) {
+		return outs, err
+	}
+	for _, out := range outs {
+		if reason := out.Run.Inconclusive; reason != "" {
+			return outs, errors.New(reason)
+		}
+	}
+	return outs, nil
 }
 
 // NeedsBaseline reports whether a recorded failure is a difference from runs without faults, so that its replay

@@ -404,6 +404,11 @@ func TestReplayInconclusive(t *testing.T) {
 			t.Errorf("%v: %d outcomes, %v", faults, len(outs), err)
 		}
 	}
+	// A failure that is seen is a result.
+	outs, err := sim.Replay(t.Context(), idle{&toy{breaks: func(sim.Plan) bool { return true }}}, sim.Options{Seed: 1}, sim.Plan{Seed: 5}, 2)
+	if err != nil || outs[0].Run.Failure == nil {
+		t.Errorf("%v", err)
+	}
 }
 
 // TestReplay: a replay checks a plan as the search did.

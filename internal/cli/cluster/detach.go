@@ -164,7 +164,7 @@ func (a *app) precheck(ctx context.Context, o *upOptions) (statedir.Root, error)
 	if err := root.CheckFree(o.cluster.Name); err != nil {
 		return "", err
 	}
-	if err := checkContext(ctx, files, o.cluster.Name); err != nil {
+	if err := checkContext(ctx, files, o.cluster.Name, ""); err != nil {
 		return "", err
 	}
 	return root, root.Prepare(o.cluster.Name)

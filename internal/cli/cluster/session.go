@@ -75,10 +75,10 @@ func (a *app) openSession(o *upOptions, files kubeconfig.Target) (*session, erro
 }
 
 // checkContext rejects a context of the same name whose cluster runs. If the name is free in this state directory, the cluster is that of another
-// one, such as of a job with its own HOME, and both share the kubeconfig: its user would lose the context.
-func checkContext(ctx context.Context, files kubeconfig.Target, cluster string) error {
+// one, such as of a job with its own HOME, and both share the kubeconfig: its user would lose the context. own is the server of this cluster, if it runs.
+func checkContext(ctx context.Context, files kubeconfig.Target, cluster, own string) error {
 	name := target.ContextName(cluster)
-	if server, file := files.Running(ctx, name); server != "" {
+	if server, file := files.Running(ctx, name, own); server != "" {
 		return fmt.Errorf("kubeconfig %s has the context %q of a running cluster (%s) of another state directory; stop that cluster, or use another name or kubeconfig",
 			file, name, server)
 	}
@@ -150,7 +150,7 @@ func (s *session) publish(ctx context.Context) error {
 	if err := s.dir.Save(*r); err != nil {
 		return fmt.Errorf("state directory: %w", err)
 	}
-	if err := checkContext(ctx, s.files, r.Name); err != nil { // another one may have become ready meanwhile
+	if err := checkContext(ctx, s.files, r.Name, r.URL); err != nil { // another one may have become ready meanwhile
 		return err
 	}
 	if err := s.files.Merge(r.Context, config); err != nil {

@@ -267,7 +267,7 @@ func (a *app) upForeground(outer context.Context, o *upOptions) (err error) {
 		return err
 	}
 	defer func() { s.close(err) }()
-	if err := checkContext(ctx, files, o.cluster.Name); err != nil {
+	if err := checkContext(ctx, files, o.cluster.Name, ""); err != nil {
 		return err
 	}
 	begin := a.Now()

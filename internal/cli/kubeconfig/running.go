@@ -16,15 +16,15 @@ import (
 const dialTimeout = 10 * time.Second
 
 // Running returns the server of the cluster called name, and the file with its entry, if it runs: it answers with a certificate that the authority of the
-// entry has signed, so it is no other program that uses the port. It returns "" otherwise. If the caller has claimed the name, such a cluster has another
-// state directory.
-func (t Target) Running(ctx context.Context, name string) (server, file string) {
+// entry has signed, so it is no other program that uses the port. It returns "" otherwise, and for the caller's own server: the authority of a cluster with a
+// data directory outlives its process. If the caller has claimed the name, such a cluster has another state directory.
+func (t Target) Running(ctx context.Context, name, own string) (server, file string) {
 	for _, f := range t.Files {
 		config, err := clientcmd.LoadFromFile(f)
 		if err != nil {
 			continue // Check reports it
 		}
-		if c := config.Clusters[name]; c != nil && answers(ctx, c) {
+		if c := config.Clusters[name]; c != nil && c.Server != own && answers(ctx, c) {
 			return c.Server, f
 		}
 	}

@@ -48,10 +48,13 @@ func TestRunning(t *testing.T) {
 		if c.want {
 			want, in = c.url, file
 		}
-		if got, of := target.Running(t.Context(), "a"); got != want || of != in {
+		if got, of := target.Running(t.Context(), "a", ""); got != want || of != in {
 			t.Errorf("%s: %q in %q, want %q", name, got, of, want)
 		}
-		if got, _ := target.Running(t.Context(), "b"); got != "" {
+		if got, _ := target.Running(t.Context(), "a", c.url); got != "" {
+			t.Errorf("%s: its own: %q", name, got)
+		}
+		if got, _ := target.Running(t.Context(), "b", ""); got != "" {
 			t.Errorf("%s: another name: %q", name, got)
 		}
 	}

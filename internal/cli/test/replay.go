@@ -172,7 +172,7 @@ func (a *app) compare(file string, recorded *history.Run, outs []*sim.Outcome) e
 	case len(other) > 0:
 		fmt.Fprintf(a.Out, "%s: another invariant is violated, %d of %d: %s: %s\n", file, len(other), len(outs), other[0].Failure.Oracle, other[0].Failure.Message)
 		return a.printFailed(shortest(other))
-	case without == passed:
+	case without == passed && recorded.Failure != nil:
 		return &console.InconclusiveError{Message: fmt.Sprintf("%s: every invariant holds in %s, but without every fault, so the runs say nothing about the failure: %s met no request; search again with 'rehearse test'",
 			file, console.Count(passed, "run"), strings.Join(fault.Strings(unmet), "; "))}
 	case recorded.Failure == nil:

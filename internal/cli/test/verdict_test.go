@@ -127,6 +127,7 @@ func TestVerdictsWithoutFailure(t *testing.T) {
 	passing := &history.Run{Header: history.Header{Format: history.Format, Test: "web", Live: true}}
 	passing.Add(history.Step{Kind: history.Start, Actor: "web"})
 	never := &sim.Result{Runs: 9, Baseline: passing, Seen: map[string]bool{"a pod is Ready": false}}
+	once := &sim.Result{Runs: 9, Baseline: passing, Seen: never.Seen, SeenOnce: []*sim.Failure{{Run: failedRun("there are 2")}}}
 	none := errors.New("client web exits immediately")
 	for name, c := range map[string]struct {
 		results  []*sim.Result
@@ -137,6 +138,7 @@ func TestVerdictsWithoutFailure(t *testing.T) {
 		reported string // the error of the command, which main prints
 	}{
 		"never seen":     {[]*sim.Result{never}, []error{nil}, 1, []string{"<failure ", "never observed: a pod is Ready"}, "", ""},
+		"and seen once":  {[]*sim.Result{once}, []error{nil}, 1, []string{"<failure ", "never observed: a pod is Ready", "<skipped "}, "rehearse: web: warning: 1 failure seen once: the search ended before the run was repeated; --strict makes this an error\n", ""},
 		"inconclusive":   {[]*sim.Result{nil}, []error{none}, 3, []string{"<error ", "client web exits immediately"}, "", "web: client web exits immediately"},
 		"and one failed": {[]*sim.Result{nil, never}, []error{none, nil}, 1, []string{"<error ", "<failure "}, "rehearse: web: client web exits immediately\n", ""},
 		"both":           {[]*sim.Result{nil, nil}, []error{none, errors.New("no API")}, 3, []string{"client web exits immediately", "no API"}, "rehearse: web: client web exits immediately\n", "web: no API"},
@@ -178,7 +180,7 @@ func TestReplayWithoutFaults(t *testing.T) {
 		"all happened":       {failed, []*sim.Outcome{passed, passed}, 0, "a: no longer fails: every invariant holds in 2 runs\n"},
 		"one did not":        {failed, []*sim.Outcome{passed, unmet}, 0, "a: no longer fails: every invariant holds in 2 runs; in 1 of them not every fault happened: conflict met no request\n"},
 		"none happened":      {failed, []*sim.Outcome{unmet, unmet}, 3, "a: every invariant holds in 2 runs, but without every fault, so the runs say nothing about the failure: conflict met no request; search again with 'rehearse test'"},
-		"of a passing run":   {&history.Run{}, []*sim.Outcome{unmet}, 3, "a: every invariant holds in 1 run, but "},
+		"of a passing run":   {&history.Run{}, []*sim.Outcome{unmet}, 0, "a: passes, as recorded, in 1 run; in 1 of them not every fault happened: conflict met no request\n"},
 		"passes as recorded": {&history.Run{}, []*sim.Outcome{passed}, 0, "a: passes, as recorded, in 1 run\n"},
 	} {
 		var out bytes.Buffer

@@ -67,13 +67,29 @@ func nextBatch(batch, most int, failed bool) int {
 	return min(2*max(1, batch), most)
 }
 
+// mostRejected is the number of writes in one round that the API may reject before no other is begun.
+const mostRejected = 16
+
 // act carries out actions, several at a time, and returns the first error. After a create that failed it starts no further create: the cause, such as a
-// quota, concerns them all. The write of a pod that fails does not stop those of other pods, because it may fail in each plan: a policy may deny it.
+// quota, concerns them all. A write that the API rejects does not stop those of other pods, because it may be rejected in each plan: a policy may deny it. Every
+// other error, such as that of a busy API server, and many rejections stop all.
 func (c *instance) act(ctx context.Context, j *batchv1.Job, m *memory, actions []workload.Action, createFailed *atomic.Bool) error {
-	begin := func(i int, _ error) bool { return actions[i].Verb != workload.Create || !createFailed.Load() }
+	var rejected atomic.Int32
+	var failed atomic.Bool
+	begin := func(i int, _ error) bool {
+		return !failed.Load() && rejected.Load() < mostRejected && (actions[i].Verb != workload.Create || !createFailed.Load())
+	}
 	return reconcile.Each(ctx, len(actions), c.options.Writes, begin, func(i int) error {
 		err := c.do(ctx, j, m, &actions[i])
-		if err != nil && actions[i].Verb == workload.Create && !errors.Is(err, reconcile.ErrStale) {
+		switch {
+		case err == nil, errors.Is(err, reconcile.ErrStale):
+			return err
+		case !reconcile.Rejected(err) || apierrors.IsTooManyRequests(err):
+			failed.Store(true)
+		default:
+			rejected.Add(1)
+		}
+		if actions[i].Verb == workload.Create {
 			createFailed.Store(true)
 		}
 		return err

@@ -191,7 +191,7 @@ func (p *plan) startInPlaceUpdate(u *unit, to *Revision, c *change) {
 	a := first.write(u, updatingInPlace, "it is to be updated in place to "+to.name())
 	if todo.GraceSeconds == 0 {
 		a.Then = p.finish(u, &todo, c, &state, to)
-	} else {
+	} else if !p.Past.Rejected[u.UID] { // else the period probably does not begin, and each sync would wake for it
 		p.decision.WakeIn(time.Duration(todo.GraceSeconds) * time.Second)
 	}
 	p.decision.Act(a)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/rehearse-k8s/rehearse/api/kruise"
@@ -226,6 +227,11 @@ func TestGracePeriod(t *testing.T) {
 	})
 	w.edit(image("web:2"))
 	w.expect("create revision")
+	w.past.Rejected = map[types.UID]bool{w.pod(0).UID: true}
+	if d := w.plan(); w.acts(d) != "UpdatingPodInPlace 0" || d.Wake != 0 {
+		t.Errorf("%s, wake %s for a period that does not begin", w.acts(d), d.Wake)
+	}
+	w.past.Rejected = nil
 	if d := w.expect("UpdatingPodInPlace 0"); d.Wake != 10*time.Second {
 		t.Errorf("wake %s", d.Wake)
 	}

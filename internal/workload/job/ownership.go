@@ -14,9 +14,8 @@ import (
 )
 
 // claimOwnership adopts orphans that match the selector, releases pods that do not, and puts the
-// tracking finalizer back on pods that finished before they could be deleted. An orphan that is being
-// deleted is not adopted, and the finalizer would keep it as long as the Job exists. If it returns true,
-// it has decided the whole plan.
+// tracking finalizer back on pods that finished before they could be deleted. If it returns true, it
+// has decided the whole plan.
 func (p *plan) claimOwnership() bool {
 	if p.job.DeletionTimestamp != nil {
 		return false
@@ -27,12 +26,8 @@ func (p *plan) claimOwnership() bool {
 		return true
 	}
 	for _, pod := range p.Orphans {
-		switch {
-		case metav1.GetControllerOfNoCopy(pod) != nil || !match(pod.Labels):
-		case pod.DeletionTimestamp == nil:
+		if pod.DeletionTimestamp == nil && metav1.GetControllerOfNoCopy(pod) == nil && match(pod.Labels) {
 			p.own(pod, adoptPatch(p.job, pod), "Adopted", "the selector matches and the pod has no controller")
-		case hasFinalizer(pod):
-			p.own(pod, releasePatch(pod, pod.ResourceVersion), "Unowned", "it is being deleted, and no Job owns it")
 		}
 	}
 	for _, pod := range p.Pods {
@@ -101,14 +96,23 @@ func (p *plan) cleanUp(ended *batchv1.JobCondition) Decision {
 	}
 	p.remove(active, "the Job has ended")
 	p.removeFinalizers(tracked)
-	if match, err := Matcher(p.job); err == nil {
-		orphans := slices.DeleteFunc(slices.Clone(p.Orphans), func(pod *corev1.Pod) bool { return metav1.GetControllerOfNoCopy(pod) != nil || !match(pod.Labels) })
-		for _, a := range Leftover(orphans, p.Limits.Pods) {
-			p.decision.Act(a)
-		}
-	}
+	p.releaseOrphans(func(*corev1.Pod) bool { return true })
 	p.decision.Because("Ended", "the Job is %s; %d pods are left to be released or deleted", ended.Type, len(active)+len(tracked))
 	return p.decision
+}
+
+// releaseOrphans removes the finalizer of orphans that match and that this Job will not adopt: it would keep them as long as the Job exists.
+func (p *plan) releaseOrphans(which func(*corev1.Pod) bool) {
+	match, err := Matcher(p.job)
+	if err != nil {
+		return
+	}
+	orphans := slices.DeleteFunc(slices.Clone(p.Orphans), func(pod *corev1.Pod) bool {
+		return metav1.GetControllerOfNoCopy(pod) != nil || !match(pod.Labels) || !which(pod)
+	})
+	for _, a := range Leftover(orphans, p.Limits.Pods) {
+		p.decision.Act(a)
+	}
 }
 
 // releasePatch removes the tracking finalizer, only from one revision if one is given. It also removes

@@ -42,8 +42,6 @@ func TestClaim(t *testing.T) {
 		p.Name, p.OwnerReferences, p.Finalizers = "orphan", nil, nil
 		return p
 	}
-	tracked := orphan("R terminating")
-	tracked.Finalizers = []string{batchv1.JobTrackingFinalizer}
 	another := orphan("R")
 	another.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "e", UID: "e", Controller: new(bool)}}
 	*another.OwnerReferences[0].Controller = true
@@ -57,7 +55,6 @@ func TestClaim(t *testing.T) {
 		{"finished ones too", "p=1 c=1", "R", orphan("S"), "Adopted orphan"},
 		{"not one that does not match", "p=1 c=1", "R", orphan("R unmatched"), ""},
 		{"not one that is terminating", "p=1 c=1", "R", orphan("R terminating"), ""},
-		{"a terminating one with the finalizer is released", "p=1 c=1", "R", tracked, "Unowned orphan"},
 		{"not one that has another controller", "p=1 c=1", "R", another, ""},
 		{"one is released", "p=2 c=2", "R, R unmatched", nil, "Disowned pod-0001"},
 		{"both", "p=2 c=2", "R, R unmatched", orphan("R"), "Adopted orphan, Disowned pod-0001"},
@@ -82,29 +79,43 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// TestOrphansOfEndedJob checks that a Job that has ended removes the finalizer of orphans that it would have adopted, and of no others: each would stay
-// terminating as long as the Job exists.
-func TestOrphansOfEndedJob(t *testing.T) {
+// TestReleasedOrphans checks that the finalizer is removed from orphans that a Job would have adopted and will not, and from no others: it would keep each as
+// long as the Job exists. That does not stop the rest of the plan.
+func TestReleasedOrphans(t *testing.T) {
 	orphan := func(name, words string) *corev1.Pod {
 		p := newPod(50, words)
 		p.Name, p.OwnerReferences, p.Finalizers = name, nil, []string{batchv1.JobTrackingFinalizer}
 		return p
 	}
-	owned := orphan("owned", "R")
+	owned := orphan("owned", "R terminating")
 	owned.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "e", UID: "e", Controller: ptr.To(true)}}
-	untracked := orphan("untracked", "R")
+	untracked := orphan("untracked", "R terminating")
 	untracked.Finalizers = nil
-	j := newJob("p=1 c=1 started=9")
-	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
-	orphans := []*corev1.Pod{orphan("running", "R"), orphan("terminating", "R terminating"), orphan("finished", "S"), orphan("other", "R unmatched"), owned, untracked}
-	var got []string
-	for _, a := range Plan(noon, State{Job: j, Orphans: orphans, Limits: atOnce()}).Actions {
-		if got = append(got, a.Reason.Code+" "+a.Object.GetName()); !a.Exact || a.Verb != workload.Patch {
-			t.Errorf("%s %s is not an exact patch", a.Verb, a.Object.GetName())
+	orphans := []*corev1.Pod{orphan("terminating", "R terminating"), orphan("other", "R terminating unmatched"), owned, untracked}
+	running, finished := orphan("running", "R"), orphan("finished", "S")
+	ended := newJob("p=1 c=1 started=9")
+	ended.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+	for name, c := range map[string]struct {
+		job     *batchv1.Job
+		orphans []*corev1.Pod
+		want    []string
+	}{
+		"ended":   {ended, append(slices.Clone(orphans), running, finished), []string{"Unowned terminating", "Unowned running", "Unowned finished"}},
+		"running": {newJob("p=1 c=1 started=9"), orphans, []string{"Creates", "Unowned terminating"}},
+	} {
+		var got []string
+		for _, a := range Plan(noon, State{Job: c.job, Orphans: c.orphans, Limits: atOnce()}).Actions {
+			if a.Verb == workload.Create {
+				got = append(got, "Creates")
+				continue
+			}
+			if got = append(got, a.Reason.Code+" "+a.Object.GetName()); !a.Exact || a.Verb != workload.Patch {
+				t.Errorf("%s: %s %s is not an exact patch", name, a.Verb, a.Object.GetName())
+			}
 		}
-	}
-	if want := []string{"Unowned running", "Unowned terminating", "Unowned finished"}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
 	}
 }
 

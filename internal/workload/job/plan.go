@@ -58,6 +58,7 @@ func Plan(now time.Time, s State) Decision {
 	p.scale()
 	p.end()
 	p.writeStatus()
+	p.releaseOrphans(func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }) // others are adopted
 	p.decision.Tally.Open = p.ending() || len(p.wereTracked) > 0 || len(p.recordedSucceeded)+len(p.recordedFailed) > 0
 	// If the API accepts a status, the Job is as the cache shows it. Without a status, another
 	// instance or a user may have changed the Job.

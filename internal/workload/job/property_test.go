@@ -130,7 +130,7 @@ func TestPlanAlways(t *testing.T) {
 			t.Errorf("events %v, ended %q, and no status", d.Events, d.Tally.Ended)
 		}
 		claims := slices.ContainsFunc(d.Actions, func(a workload.Action) bool {
-			return a.Reason.Code == "Adopted" || a.Reason.Code == "Disowned" || a.Reason.Code == "TrackedAgain" || a.Reason.Code == "Unowned" && !Ended(s.Job)
+			return a.Reason.Code == "Adopted" || a.Reason.Code == "Disowned" || a.Reason.Code == "TrackedAgain"
 		})
 		if blind := d.Status == nil && d.Tally.Created+d.Tally.Removed > 0 && !Ended(s.Job); d.Recheck != (claims || blind) {
 			t.Errorf("the Job is read again: %t; pods are claimed: %t, created or removed without a status: %t", d.Recheck, claims, blind)

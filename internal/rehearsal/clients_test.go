@@ -202,6 +202,7 @@ func TestCrashFault(t *testing.T) {
 				want = `client copier (/no/such/program) could not be started again: client copier: program "/no/such/program" not found: fork/exec /no/such/program: no such file or directory. It printed nothing`
 			}
 			equal(t, name+": error", want, errorText(r.clientError()))
+			equal(t, name+": the run is over", want != "", r.ctx.Err() != nil)
 		})
 	}
 }

@@ -132,7 +132,7 @@ func (c *client) start(because, note string) error {
 // restart starts the client's process again. Without it, the run would say nothing about the client.
 func (c *client) restart(because, note string) {
 	if err := c.start(because, note); err != nil {
-		c.run.clientFailed(c.clientError("could not be started again: " + err.Error()))
+		c.run.clientFailed(&ClientError{Message: err.Error() + "; it has run before, and could not be started again"})
 	}
 }
 

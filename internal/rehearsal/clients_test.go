@@ -199,7 +199,7 @@ func TestCrashFault(t *testing.T) {
 			// The program does not exist: a run without its client says nothing about it.
 			want := ""
 			if c.want != "" {
-				want = `client copier (/no/such/program) could not be started again: client copier: program "/no/such/program" not found: fork/exec /no/such/program: no such file or directory. It printed nothing`
+				want = `client copier: program "/no/such/program" not found: fork/exec /no/such/program: no such file or directory; it has run before, and could not be started again`
 			}
 			equal(t, name+": error", want, errorText(r.clientError()))
 			equal(t, name+": the run is over", want != "", r.ctx.Err() != nil)

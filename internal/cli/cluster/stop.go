@@ -143,8 +143,10 @@ func (a *app) keep(root statedir.Root, name string, failed bool) (*statedir.Stop
 		Name: name, At: a.Now().UTC().Truncate(time.Second), DataDir: c.Spec.DataDir, Failed: failed, Port: portOf(rec.URL), Config: string(kept),
 	}
 	// A cluster that is starting again has no URL yet; it will have the port that it had before.
-	if before, err := root.LoadStopped(name); err == nil && before != nil && rec.URL == "" {
-		out.Port = before.Port
+	if rec.URL == "" {
+		if before, err := root.LoadStopped(name); err == nil && before != nil {
+			out.Port = before.Port
+		}
 	}
 	return out, root.SaveStopped(*out)
 }

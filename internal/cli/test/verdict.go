@@ -171,7 +171,7 @@ func (v *verdicts) add(s *scenario.Scenario, command []string, r *sim.Result, er
 	if len(one.SeenOnce) > 0 && one.Verdict == "passed" && v.o.strict {
 		one.Verdict, one.Reason = "failed", console.Count(len(one.SeenOnce), "failure")+" seen once, with --strict"
 	}
-	if one.Verdict == "failed" && len(one.Failures) == 0 && len(one.NeverSeen) > 0 || one.Verdict == "inconclusive" {
+	if len(one.NeverSeen) > 0 || one.Verdict == "inconclusive" {
 		v.reports = append(v.reports, withoutRun(s, &one))
 	}
 	if len(one.SeenOnce) > 0 && len(one.Failures) == 0 && !v.o.strict {

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -106,7 +105,7 @@ func (c *instance) syncGone(ctx context.Context, k key, m *memory) (outcome, err
 	case live != nil && live.UID == k.uid:
 		return outcome{wake: reconcile.Fallback}, nil
 	}
-	if err := c.act(ctx, nil, m, actions, new(atomic.Bool)); err != nil {
+	if _, err := c.act(ctx, nil, m, actions); err != nil {
 		return outcome{}, err
 	}
 	return outcome{wake: reconcile.Fallback}, nil
@@ -129,7 +128,8 @@ func (c *instance) syncOrphan(ctx context.Context, k key) (outcome, error) {
 			return outcome{wake: reconcile.Fallback}, nil
 		}
 	}
-	return outcome{}, c.act(ctx, nil, m, job.Leftover([]*corev1.Pod{pod}, 1), new(atomic.Bool))
+	_, err := c.act(ctx, nil, m, job.Leftover([]*corev1.Pod{pod}, 1))
+	return outcome{}, err
 }
 
 // liveJob reads a Job from the API. It returns nil if the Job does not exist.

@@ -50,18 +50,16 @@ func (c *instance) carryOut(ctx context.Context, j *batchv1.Job, m *memory, d *j
 	}
 	c.metrics.failuresHandled(d.Tally.Handled)
 	m.creates = creationReason(j, d)
-	var createFailed atomic.Bool
-	err := c.act(ctx, j, m, d.Actions, &createFailed)
+	slow, err := c.act(ctx, j, m, d.Actions)
 	if d.Tally.Created > 0 {
-		m.past.Batch = nextBatch(m.past.Batch, c.options.Limits.Pods, createFailed.Load())
+		m.past.Batch = nextBatch(m.past.Batch, c.options.Limits.Pods, slow)
 	}
 	return err
 }
 
-// nextBatch returns how many pods the next plan may create: twice as many after success, one after a create that
-// failed.
-func nextBatch(batch, most int, failed bool) int {
-	if failed {
+// nextBatch returns how many pods the next plan may create: one if creates are to be slow, else twice as many.
+func nextBatch(batch, most int, slow bool) int {
+	if slow {
 		return 1
 	}
 	return min(2*max(1, batch), most)
@@ -70,16 +68,16 @@ func nextBatch(batch, most int, failed bool) int {
 // mostRejected is the number of writes in one round that the API may reject before no other is begun.
 const mostRejected = 16
 
-// act carries out actions, several at a time, and returns the first error. After a create that failed it starts no further create: the cause, such as a
+// act carries out actions, several at a time, and returns the first error, and whether the next creates are to be slow: one of these failed, or the API server is busy. After a create that failed it starts no further create: the cause, such as a
 // quota, concerns them all. A write that the API rejects does not stop those of other pods, because it may be rejected in each plan: a policy may deny it. Every
 // other error, such as that of a busy API server, and many rejections stop all.
-func (c *instance) act(ctx context.Context, j *batchv1.Job, m *memory, actions []workload.Action, createFailed *atomic.Bool) error {
+func (c *instance) act(ctx context.Context, j *batchv1.Job, m *memory, actions []workload.Action) (slow bool, err error) {
 	var rejected atomic.Int32
-	var failed atomic.Bool
+	var failed, noCreates atomic.Bool
 	begin := func(i int, _ error) bool {
-		return !failed.Load() && rejected.Load() < mostRejected && (actions[i].Verb != workload.Create || !createFailed.Load())
+		return !failed.Load() && rejected.Load() < mostRejected && (actions[i].Verb != workload.Create || !noCreates.Load())
 	}
-	return reconcile.Each(ctx, len(actions), c.options.Writes, begin, func(i int) error {
+	err = reconcile.Each(ctx, len(actions), c.options.Writes, begin, func(i int) error {
 		err := c.do(ctx, j, m, &actions[i])
 		switch {
 		case err == nil, errors.Is(err, reconcile.ErrStale):
@@ -90,10 +88,11 @@ func (c *instance) act(ctx context.Context, j *batchv1.Job, m *memory, actions [
 			rejected.Add(1)
 		}
 		if actions[i].Verb == workload.Create {
-			createFailed.Store(true)
+			noCreates.Store(true)
 		}
 		return err
 	})
+	return noCreates.Load() || failed.Load(), err
 }
 
 // do carries out one action, and the one that follows it. j is nil if the Job does not exist any more.

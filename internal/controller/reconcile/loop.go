@@ -48,8 +48,8 @@ type Loop[K Key] struct {
 	Queue   workqueue.TypedRateLimitingInterface[K]
 	Workers int
 	// Sync reconciles one key. wake is when the key is reconciled again at the latest; zero: not before
-	// something changes. After ErrStale that is Fallback, after another error the queue's backoff, if that is earlier: a write that fails does not
-	// delay what is due at a time.
+	// something changes. After ErrStale it is Fallback. After another error the key is reconciled when the queue's backoff ends, or after wake if
+	// that is earlier: a write that fails does not delay what is due at a time.
 	Sync func(ctx context.Context, key K) (wake time.Duration, err error)
 	// AuditEvery is the interval of the audit, 0 or less for none. It reads with Metadata what Audited
 	// returns.

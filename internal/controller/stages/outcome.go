@@ -158,7 +158,7 @@ func (t *table) done(now time.Time, j job, o outcome) {
 			t.reportTrouble(e, j.decision.Stage, o.problem)
 		}
 		if o.overran {
-			t.overrun(e, j.stages, j.decision.Stage, o.problem)
+			t.overrun(e, j.decision.Stage, o.problem)
 		}
 		if o.permanent || o.answered {
 			t.rejected(e, j.decision.Stage)

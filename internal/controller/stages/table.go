@@ -364,7 +364,7 @@ func (t *table) settle(now time.Time) {
 		e.deciding = false
 		switch {
 		case t.entries[e.id] != e || e.busy:
-		case e.generation != q.generation:
+		case e.generation != q.generation || t.stages != q.stages:
 			t.reconsider(e)
 		default:
 			t.plan(now, e, &q, &d)
@@ -379,7 +379,7 @@ func (t *table) plan(now time.Time, e *entry, q *decisionInput, d *stage.Decisio
 	e.past.Stage, e.past.Since = "", time.Time{}
 	if q.ours {
 		e.past.Decided(d)
-		t.report(now, e, q.stages, d)
+		t.report(now, e, d)
 	}
 	switch {
 	case q.ours && !e.confirm.IsZero():
@@ -398,12 +398,8 @@ func (t *table) plan(now time.Time, e *entry, q *decisionInput, d *stage.Decisio
 // changed.
 const mostOverruns = 5
 
-// overrun records that a stage of a set exceeded its budget on an object. A stage of an earlier set may have been corrected since then, so it does not
-// count.
-func (t *table) overrun(e *entry, set *stage.Set, name, problem string) {
-	if t.stages != set {
-		return
-	}
+// overrun records that a stage exceeded its budget on an object.
+func (t *table) overrun(e *entry, name, problem string) {
 	t.reportTrouble(e, name, problem)
 	if t.overran[name]++; t.overran[name] != mostOverruns {
 		return
@@ -427,12 +423,12 @@ func (e *entry) dueAt(d *stage.Decision) time.Time {
 const writeBudget = "write budget"
 
 // report reports the problems of a decision.
-func (t *table) report(now time.Time, e *entry, set *stage.Set, d *stage.Decision) {
+func (t *table) report(now time.Time, e *entry, d *stage.Decision) {
 	if d.Problem != "" {
 		t.reportTrouble(e, d.Stage, d.Problem)
 	}
 	for _, o := range d.Overran {
-		t.overrun(e, set, o.Stage, o.Problem)
+		t.overrun(e, o.Stage, o.Problem)
 	}
 	for _, l := range d.LeftOut {
 		if l.Problem != "" {
